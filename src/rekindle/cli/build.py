@@ -1,5 +1,3 @@
-"""A plan and a tree into a wheel, without running out of memory."""
-
 import sys
 
 from rekindle.cli.plan import read_settings
@@ -7,6 +5,7 @@ from rekindle.cli.verb import Answer, Session, after_a_yes
 
 
 def run(session: Session) -> Answer:
+    """A plan and a tree into a wheel, without running out of memory."""
     from rekindle import api
     from rekindle.model.build import BuildFailure
     from rekindle.model.build_options import BuildOptions

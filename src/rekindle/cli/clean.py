@@ -1,9 +1,3 @@
-"""Remove what Rekindle keeps: shows what would go and asks.
-
-Without words it takes build trees, caches and logs: what can be made again. Nothing that Rekindle did not make is ever
-touched, and nothing that another run is working in.
-"""
-
 import re
 import sys
 from collections.abc import Sequence
@@ -13,6 +7,11 @@ from rekindle.errors import BadInput
 
 
 def run(session: Session) -> Answer:
+    """Remove what Rekindle keeps: shows what would go and asks.
+
+    Without words it takes build trees, caches and logs: what can be made again. Nothing that Rekindle did not make is
+    ever touched, and nothing that another run is working in.
+    """
     from rekindle import api
     from rekindle.model.holdings import Holding
     from rekindle.model.spoken import spoken_bytes

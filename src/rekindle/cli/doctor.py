@@ -1,9 +1,8 @@
-"""What this machine is, what is missing, and what fixes it."""
-
 from rekindle.cli.verb import Answer, Session, place_for
 
 
 def run(session: Session) -> Answer:
+    """What this machine is, what is missing, and what fixes it."""
     from rekindle import api
 
     args = session.args

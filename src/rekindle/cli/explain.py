@@ -1,10 +1,3 @@
-"""A build log, a traceback or an error line into cause and fix.
-
-Logs of any size and encoding are read; the root error is told from its consequences. Where no cause is known it says
-so, names the kind of failure and how to go on; it never guesses. After '--' a command is run, its output shown as it
-is and its exit code kept; if it fails, the failure is explained.
-"""
-
 import sys
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,6 +11,12 @@ MAX_PIPE_BYTES = 64 << 20
 
 
 def run(session: Session) -> Answer:
+    """A build log, a traceback or an error line into cause and fix.
+
+    Logs of any size and encoding are read; the root error is told from its consequences. Where no cause is known it
+    says so, names the kind of failure and how to go on; it never guesses. After '--' a command is run, its output shown
+    as it is and its exit code kept; if it fails, the failure is explained.
+    """
     from rekindle import api
     from rekindle.render.diagnosis import view_pages
 

@@ -1,5 +1,3 @@
-"""The plan as a script, a Dockerfile, a workflow or an environment, for people who do not run rekindle there."""
-
 import sys
 from pathlib import Path
 
@@ -12,6 +10,7 @@ _LINUX = ("sh", "slurm", "dockerfile", "devcontainer")
 
 
 def run(session: Session) -> Answer:
+    """The plan as a script, a Dockerfile, a workflow or an environment, for people who do not run rekindle there."""
     from rekindle import api
     from rekindle.model.document import MAX_DOCUMENT_BYTES, decode, load
     from rekindle.model.plan import Plan

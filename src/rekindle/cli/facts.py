@@ -1,11 +1,10 @@
-"""The tables behind every answer, with their sources; measured again on request."""
-
 from rekindle.cli.verb import Answer, Session
 
 STEPS = "show|sources|check|format"
 
 
 def run(session: Session) -> Answer:
+    """The tables behind every answer, with their sources; measured again on request."""
     from rekindle import api
 
     args = session.args

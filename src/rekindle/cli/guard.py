@@ -1,13 +1,12 @@
-"""Notice that another package replaced your torch, see which one, and get the line that restores it.
-
-What was meant stands in the environment (rekindle up leaves it there, --record writes it) or in a file of
-constraints. The culprit is read from pip's own records; nothing is changed.
-"""
-
 from rekindle.cli.verb import Answer, Session
 
 
 def run(session: Session) -> Answer:
+    """Notice that another package replaced your torch, see which one, and get the line that restores it.
+
+    What was meant stands in the environment (rekindle up leaves it there, --record writes it) or in a file of
+    constraints. The culprit is read from pip's own records; nothing is changed.
+    """
     from rekindle import api
 
     report = session.call(api.guard)

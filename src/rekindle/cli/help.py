@@ -1,5 +1,3 @@
-"""What a verb does, with all its options: the same as 'rekindle VERB --help'."""
-
 import argparse
 import importlib
 
@@ -7,6 +5,7 @@ from rekindle.cli.verb import Answer, Session
 
 
 def run(session: Session) -> Answer:
+    """What a verb does, with all its options: the same as 'rekindle VERB --help'."""
     from rekindle.cli.main import VERBS, build_parser, unknown_verb, verb_parser
     from rekindle.errors import BadInput
     from rekindle.model.words import Text

@@ -1,5 +1,3 @@
-"""A wheelhouse that pip and uv read, and the page that finds the torch for a card."""
-
 import sys
 
 from rekindle.cli.verb import Answer, Session, place_for
@@ -7,6 +5,7 @@ from rekindle.errors import BadInput
 
 
 def run(session: Session) -> Answer:
+    """A wheelhouse that pip and uv read, and the page that finds the torch for a card."""
     from rekindle import api
     from rekindle.model.wheelhouse import SearchOptions
 

@@ -1,10 +1,3 @@
-"""What a wheel or library really contains, read from its bytes.
-
-TARGET is a wheel, a .so, .dll or .pyd, a directory, an installed package (torch) or a name on the index
-such as torch==2.6.0. A directory or an archive (zip, tar) of wheels gives one line per wheel.
-Nothing is imported and no vendor's tool is needed.
-"""
-
 import argparse
 import platform
 
@@ -18,6 +11,12 @@ _DESCRIBES = ("gpu", "cpu", "os", "distro", "glibc", "arch", "driver", "memory")
 
 
 def run(session: Session) -> Answer:
+    """What a wheel or library really contains, read from its bytes.
+
+    TARGET is a wheel, a .so, .dll or .pyd, a directory, an installed package (torch) or a name on the index such as
+    torch==2.6.0. A directory or an archive (zip, tar) of wheels gives one line per wheel. Nothing is imported and no
+    vendor's tool is needed.
+    """
     from rekindle import api
     from rekindle.model.spoken import spoken_bytes
     from rekindle.model.wheel import InspectOptions

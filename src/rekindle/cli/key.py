@@ -1,9 +1,3 @@
-"""A signing key of your own: make one, say whose keys you believe, sign a statement.
-
-Keys are Ed25519 and lie in your configuration folder (REKINDLE_KEYS names another). The private key has no
-password: whoever can read the file can sign as you.
-"""
-
 from pathlib import Path
 
 from rekindle.cli.verb import Answer, Session
@@ -11,6 +5,11 @@ from rekindle.errors import BadInput
 
 
 def run(session: Session) -> Answer:
+    """A signing key of your own: make one, say whose keys you believe, sign a statement.
+
+    Keys are Ed25519 and lie in your configuration folder (REKINDLE_KEYS names another). The private key has no
+    password: whoever can read the file can sign as you.
+    """
     from rekindle import api
 
     args = session.args

@@ -1,5 +1,3 @@
-"""Many wheels from one table: planned first, built on this machine, a Dask cluster or Slurm, never twice."""
-
 import functools
 import sys
 from pathlib import Path
@@ -11,6 +9,7 @@ _QUESTION = "These cells were not planned here, or their table names programs. B
 
 
 def run(session: Session) -> Answer:
+    """Many wheels from one table: planned first, built on this machine, a Dask cluster or Slurm, never twice."""
     from rekindle import api
     from rekindle.model.matrix import RunOptions
 

@@ -1,5 +1,3 @@
-"""Which torch can run here (or on another machine), how to get it, and why."""
-
 from __future__ import annotations
 
 import functools
@@ -44,6 +42,7 @@ def read_settings(words: Sequence[str], option: str = "--set") -> tuple[tuple[st
 
 
 def run(session: Session) -> Answer:
+    """Which torch can run here (or on another machine), how to get it, and why."""
     from rekindle import api
     from rekindle.api.plan import assumed_for
     from rekindle.render.plan import plan_view

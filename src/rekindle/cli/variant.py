@@ -1,9 +1,8 @@
-"""What installers that choose wheels by GPU should believe about this machine."""
-
 from rekindle.cli.verb import Answer, Session
 
 
 def run(session: Session) -> Answer:
+    """What installers that choose wheels by GPU should believe about this machine."""
     from rekindle import api
 
     args = session.args

@@ -1,9 +1,8 @@
-"""Which Rekindle this is; with -v also its Python and the system."""
-
 from rekindle.cli.verb import Answer, Session
 
 
 def run(session: Session) -> Answer:
+    """Which Rekindle this is; with -v also its Python and the system."""
     import platform
 
     from rekindle import __version__
