@@ -1,7 +1,5 @@
-"""``verify --claims``: the signature, and whether what a wheel claims equals what its bytes hold.
-
-And ``key``: a signing key of the user's own, whose keys are believed, and signing a statement.
-"""
+"""``verify --claims``: the signature, and whether what a wheel claims equals what its bytes hold. And ``key``: a
+signing key of the user's own, whose keys are believed, and signing a statement."""
 
 import json
 import zipfile

@@ -3,10 +3,10 @@
 import sys
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.api.explain import examination_with_causes
-from rekindle.doctor.examine import examine
+from rekindle.doctor.examine import examine, write_examination
 from rekindle.host.files import write_for_user
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Host
@@ -52,10 +52,8 @@ def doctor(
         names = {check.id for check in asked}
         checks = (*(check for check in examination.checks if check.id not in names), *asked)
         ready = Ready(build=not any(check.status == "fail" for check in asked), use=examination.ready.use)
-        examination = msgspec.structs.replace(examination, checks=checks, ready=ready)
+        examination = replace(examination, checks=checks, ready=ready)
     if capture is not None:
-        from rekindle.doctor.examine import write_examination
-
         write_examination(examined, capture)
     if save is not None:
         write_for_user(save, encode(examination.machine))

@@ -56,12 +56,7 @@ def _diagnose(chunks: Iterable[bytes], **where: Any) -> Diagnosis:
 
 
 def explain_command(
-    command: Sequence[str],
-    *,
-    out: BinaryIO,
-    err: BinaryIO,
-    env: Mapping[str, str] | None = None,
-    **where: Any,
+    command: Sequence[str], *, out: BinaryIO, err: BinaryIO, env: Mapping[str, str] | None = None, **where: Any
 ) -> Diagnosis:
     """Run a command as the user would, and explain its failure; its exit code is in the answer.
 
@@ -82,8 +77,7 @@ def explain_watch(
 ) -> Diagnosis:
     """Wait until a log that is being written rests for ``quiet`` seconds with a failure in it, then explain it.
 
-    A log that rests without one is waited for; ``until`` ends the waiting with what is known then. ``where`` is as for
-    :func:`explain`.
+    A log that rests without one is waited for; ``until`` ends the waiting. ``where`` is as for :func:`explain`.
     """
     last_size, judged, rested = -1, -1, 0.0
     while True:
@@ -150,10 +144,8 @@ def explain_report(source: Path | str | bytes, diagnosis: Diagnosis, target: Pat
 
 
 def with_cause(failure: BuildFailure, plan: Plan | None = None) -> BuildFailure:
-    """The failure with its diagnosis: of the failed command alone if that is certain, else of the whole log.
-
-    CMake's message names the check that failed; why it failed stands further on, so a configure is read as a whole.
-    """
+    """The failure with its diagnosis: of the failed command alone if that is certain, else of the whole log. CMake's
+    message names the check that failed; why it failed stands further on, so a configure is read as a whole."""
     diagnosis = explain("\n".join([failure.command or "", *failure.error]), plan=plan)
     unsure = failure.phase == "configure" or not diagnosis.matches or diagnosis.matches[0].confidence != "high"
     if unsure and failure.log and Path(failure.log).is_file():

@@ -38,10 +38,9 @@ def graft(
 ) -> GraftReport:
     """An official wheel (a file, or ``xformers==0.0.35``) with machine code for a card, or several, that it lacks.
 
-    What can be chosen are the fields of :class:`~rekindle.model.graft.GraftOptions`: given as that value, or each by
-    its name. Units that would differ from the wheel's own stop it, unless ``leave_out``. A torch wheel without PTX is
-    compiled from its release's ``sources``. An AMD card (``gfx1031``) gets the wheel's code for a chip of the same
-    kind, else code from ``sources``.
+    The options are a :class:`~rekindle.model.graft.GraftOptions`, or its fields by name. Units that would differ from
+    the wheel's own stop it, unless ``leave_out``. A torch wheel without PTX is compiled from its release's ``sources``.
+    An AMD card (``gfx1031``) gets the wheel's code for a chip of the same kind, else code from ``sources``.
     """
     chosen = msgspec.structs.replace(options or GraftOptions(), **choices)
     listener = progress or Silent()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
@@ -22,16 +22,7 @@ from rekindle.model.document import load
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import WheelReport
-from rekindle.model.wheelhouse import (
-    Added,
-    Found,
-    SearchOptions,
-    Served,
-    SiteBuilt,
-    Synced,
-    WheelMatch,
-    Yanked,
-)
+from rekindle.model.wheelhouse import Added, Found, SearchOptions, Served, SiteBuilt, Synced, WheelMatch, Yanked
 from rekindle.scripts.quoting import paste_line, pasted
 
 
@@ -76,7 +67,7 @@ def index_add(
                 listener.stage("inspect", wheel.name)
                 # The report speaks of the wheel, not of the copy it was read from.
                 read = inspect(str(incoming.path), progress=listener)
-                seen = msgspec.structs.replace(read, target=wheel.name)
+                seen = replace(read, target=wheel.name)
             statement, why_not = store.find_provenance(wheel, incoming.sha256, checker(trusted_keys()))
             evidence = store.Evidence(
                 report=seen,
@@ -105,7 +96,6 @@ def index_build(
     """Write the wheelhouse's static site; ``sign`` names a key for its dated list, which is good for ``days``.
 
     A list that is there already must be signed by that key or a believed one: only such a list has a successor.
-
     ``variants`` adds an index of wheels that installers choose by the card.
 
     >>> _ = index_add(str(folder / "site"), [str(wheel)])
@@ -177,8 +167,8 @@ def index_check(
 def index_sync(root: str, target: str, *, endpoint: str | None = None, progress: Progress | None = None) -> Synced:
     """Copy the built wheelhouse to ``target``: wheels before pages, each file whole, resumable.
 
-    ``target`` is a directory, or ``s3://BUCKET/PREFIX`` in any S3-like store (``endpoint`` says which; keys come from
-    the environment).
+    ``target`` is a directory, or ``s3://BUCKET/PREFIX`` in any S3-like store (``endpoint`` says which; keys:
+    environment).
 
     >>> _ = index_add(str(folder / "ours"), [str(wheel)])
     >>> _ = index_build(str(folder / "ours"))
@@ -219,17 +209,15 @@ def index_serve(root: str, *, host: str, port: int, say: Callable[[str], None]) 
 
 
 def index_search(root: str, options: SearchOptions | None = None, **choices: Any) -> Found:
-    """Which wheels of a wheelhouse (directory or URL) run on the described machine.
-
-    What can be said of it are the fields of :class:`~rekindle.model.wheelhouse.SearchOptions`: given as that value, or
-    each by its name.
+    """Which wheels of a wheelhouse (directory or URL) run on the described machine: a
+    :class:`~rekindle.model.wheelhouse.SearchOptions`, or its fields by name.
 
     >>> _ = index_add(str(folder / "searched"), [str(wheel)])
     >>> _ = index_build(str(folder / "searched"))
     >>> index_search(str(folder / "searched"), gpus=["sm_35"]).matches
     ()
     """
-    chosen = msgspec.structs.replace(options or SearchOptions(), **choices)
+    chosen = replace(options or SearchOptions(), **choices)
     cards = [find_gpu(text, load_facts()) for text in chosen.gpus]
     for gpu in cards:
         if len(gpu.archs) != 1:

@@ -72,9 +72,7 @@ def _choose_items(words: Sequence[str], everything: bool) -> list[Holding]:
         place = str(Path(word).expanduser().absolute())
         matches = [item for item in items if item.path == place or item.workspace == place]
         if not matches:
-            raise BadInput(
-                f"{word} is not among the things Rekindle made, so it is not touched",
-                remedy=f"'rekindle list' shows them; kinds are {', '.join(EVERYTHING)}",
-            )
+            remedy = f"'rekindle list' shows them; kinds are {', '.join(EVERYTHING)}"
+            raise BadInput(f"{word} is not among the things Rekindle made, so it is not touched", remedy=remedy)
         chosen.update({item.path: item for item in matches})
     return list(chosen.values())

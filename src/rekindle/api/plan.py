@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.compat.backends import PLATFORMS
 from rekindle.compat.resources import use_disk_gib
@@ -41,14 +41,13 @@ def plan(
 ) -> Plan:
     """Which torch runs on a machine (default: this one), how to get it, and why.
 
-    ``wheelhouses`` are directories or addresses of wheels built before; one that fits is preferred to a build.
-    Without any, those configured in ``REKINDLE_WHEELHOUSES`` are asked; one that does not answer is a warning.
-    ``wish.beside`` names companions (``("xformers", "triton")``): the plan's ``companions`` says what becomes of each.
-    ``taken`` names a torch that is built already: of a build, nothing of torch's own is left to do.
-    ``app`` is an application (``"comfyui"``) or its folder: the torch that its version takes, or the version of it that
-    takes the machine's torch.
-    ``proofs`` are folders, files or addresses of records that people shared (without any: ``REKINDLE_PROOFS``); what
-    they say of the plan is told with it, and never decides it.
+    ``wheelhouses`` are directories or addresses of wheels built before; one that fits is preferred to a build. Without
+    any, those configured in ``REKINDLE_WHEELHOUSES`` are asked; one that does not answer is a warning. ``wish.beside``
+    names companions (``("xformers", "triton")``): the plan's ``companions`` says what becomes of each. ``taken`` names
+    a torch that is built already: of a build, nothing of torch's own is left to do. ``app`` is an application
+    (``"comfyui"``) or its folder: the torch that its version takes, or the version of it that takes the machine's
+    torch. ``proofs`` are folders, files or addresses of records that people shared (without any: ``REKINDLE_PROOFS``);
+    what they say of the plan is told with it, and never decides it.
 
     >>> from rekindle.plan.describe import machine_from_flags
     >>> made = plan(machine_from_flags(gpu=["Tesla K40c"], os="windows"))
@@ -93,7 +92,7 @@ def _add_proofs(made: Plan, machine: Machine, named: Sequence[str] | None) -> Pl
             if named is not None:
                 raise
             silent = Reason(code="proofs-silent", text=f"The records at {place} were not read: {error.message}")
-            made = msgspec.structs.replace(made, warnings=(*made.warnings, silent))
+            made = replace(made, warnings=(*made.warnings, silent))
     return made
 
 
@@ -121,10 +120,8 @@ def plan_build(machine: Machine, wish: Wish, *, arch_list: tuple[str, ...] = ())
 
 
 def remember_plan(plan: Plan, *, other_machine: bool = False) -> None:
-    """Note that this plan was made here: ``build`` then takes its file without asking.
-
-    A plan for ``other_machine`` (a file, which may be a stranger's) is only that where it names no program or place.
-    """
+    """Note that this plan was made here: ``build`` then takes its file without asking. A plan for ``other_machine`` (a
+    file, which may be a stranger's) is only that where it names no program or place."""
     from rekindle.build.request import names_places
     from rekindle.host.made import mark_made
 
@@ -191,7 +188,7 @@ def house_grafts(place: str) -> list[GraftRow]:
     from rekindle.index.wheelhouse.grafts import graft_location, load_grafts
 
     rows = [row for row in load_grafts(place) if row.project == "torch"]
-    return [msgspec.structs.replace(row, url=graft_location(place, row)) for row in rows]
+    return [replace(row, url=graft_location(place, row)) for row in rows]
 
 
 def _inputs_for(
@@ -257,9 +254,8 @@ def find_machine(where: str) -> tuple[Machine, Wish]:
     path = Path(where)
     if not path.is_file():
         if path.suffix == ".json" or "/" in where or "\\" in where:
-            raise BadInput(
-                f"cannot read {where}: no such file", remedy="rekindle doctor --save machine.json writes one"
-            )
+            remedy = "rekindle doctor --save machine.json writes one"
+            raise BadInput(f"cannot read {where}: no such file", remedy=remedy)
         return machine_profile(where)
     try:
         return load(path, Machine), Wish()
@@ -270,7 +266,7 @@ def find_machine(where: str) -> tuple[Machine, Wish]:
 def choose_torch(
     machine: Machine | None = None, wish: Wish | None = None, *, wheelhouses: Sequence[str] | None = None
 ) -> TorchChoice:
-    """Which torch for a machine (default: this one), as a small document of stable form. ``wheelhouses`` is as for
+    """Which torch for a machine (default: this one), as a small document of stable form; ``wheelhouses`` as for
     :func:`plan`.
 
     >>> from rekindle.plan.describe import machine_from_flags
@@ -297,5 +293,5 @@ def choose_torch(
 def pip_without_card(machine: Machine, wish: Wish | None) -> tuple[tuple[str, ...], ...]:
     """What follows ``pip install`` for the CPU alone; empty where that is no wheel either."""
     python = wish.python if wish else None
-    made = plan(msgspec.structs.replace(machine, gpus=()), Wish(python=python, variant="cpu"), wheelhouses=())
+    made = plan(replace(machine, gpus=()), Wish(python=python, variant="cpu"), wheelhouses=())
     return pip_arguments(made.requests) if made.answer == "install" else ()

@@ -54,10 +54,8 @@ def record_of(report: VerifyReport, machine: Machine) -> ProofRecord:
     env = report.environment
     digest = report.wheel_sha256 or _installed_digest(env.get("executable", ""))
     if digest is None:
-        raise BadInput(
-            "this run names no wheel by its digest, so a record of it would be about no file",
-            remedy="rekindle verify --wheel FILE --share RECORD.json",
-        )
+        remedy = "rekindle verify --wheel FILE --share RECORD.json"
+        raise BadInput("this run names no wheel by its digest, so a record of it would be about no file", remedy=remedy)
     package = "torch" if "torch" in env else "spark"
     redact = redactor_here().text
     cards = [card for name, text in sorted(env.items()) if name[:3] == "gpu" and (card := card_of(text)) is not None]
@@ -94,11 +92,9 @@ def record_of(report: VerifyReport, machine: Machine) -> ProofRecord:
 
 def _plain_line(text: str) -> str:
     """One short line without paths: only the last part of each is kept, which names a file and nobody's folder."""
-    words = (
-        word.replace("\\", "/").rsplit("/", 1)[-1] if word.count("/") + word.count("\\") > 1 else word
-        for word in text.split()
-    )
-    return "".join(letter for letter in " ".join(words) if letter.isprintable())[:_LONGEST]
+    pieces = [(word, word.replace("\\", "/").split("/")) for word in text.split()]
+    words = " ".join(parts[-1] if len(parts) > 2 else word for word, parts in pieces)
+    return "".join(filter(str.isprintable, words))[:_LONGEST]
 
 
 def _installed_digest(python: str) -> str | None:
@@ -172,6 +168,5 @@ def review_records(place: str, *, keys: Sequence[Path] = ()) -> RecordReview:
     True
     """
     records = weighed_from(place, keys)
-    return RecordReview(
-        place=place, good=all(record.standing in ("counts", "hearsay") for record in records), records=records
-    )
+    good = all(record.standing in ("counts", "hearsay") for record in records)
+    return RecordReview(place=place, good=good, records=records)

@@ -14,15 +14,7 @@ from rekindle.api.build import admit_here, build_one
 from rekindle.api.source import source_status
 from rekindle.build.finish import compare_wheels
 from rekindle.errors import BadInput, StageFailed
-from rekindle.formats.statement import (
-    IN_TOTO,
-    MAX_ENVELOPE_BYTES,
-    Statement,
-    fill_places,
-    read_statement,
-    signed_by,
-    sub_table,
-)
+from rekindle.formats import statement as statements
 from rekindle.host.files import read_head, sha256_of
 from rekindle.host.keys import believed_keys, checker
 from rekindle.host.workspace import Workspace
@@ -55,7 +47,8 @@ def rebuild(
     refused (:class:`rekindle.errors.Untrusted`, with what it would run and who signed it) unless ``trust`` is given.
     """
     parsed, signed = _read_statement(statement)
-    kind, written = parsed.definition.get("buildType"), sub_table(parsed.definition, "internalParameters").get("plan")
+    definition = parsed.definition
+    kind, written = definition.get("buildType"), statements.sub_table(definition, "internalParameters").get("plan")
     if kind not in (BUILD_TYPE, GRAFT_TYPE):
         remedy = "builds and grafts by Rekindle can be repeated"
         raise BadInput(f"{statement.name} is about a build of another kind ({kind!r})", remedy=remedy)
@@ -72,7 +65,7 @@ def rebuild(
     if kind == GRAFT_TYPE:
         return _rebuild_graft(parsed, statement, original, sha256, source, place, progress)
     places = {"source": str(source or place.source / "spark"), "workspace": str(place.root), "home": str(Path.home())}
-    plan = decode(json.dumps(fill_places(written, places)).encode(), Plan, origin=statement.name)
+    plan = decode(json.dumps(statements.fill_places(written, places)).encode(), Plan, origin=statement.name)
     admit_here(plan, trust=trust, kind="statement", signed=signed)
     if (place.root / "wheels" / name).resolve() == original.resolve():
         raise BadInput("the rebuilt wheel would replace the original", remedy="give another place with --workspace DIR")
@@ -108,11 +101,11 @@ def _compare_new(
     return replace(answer, verdict=comparison.verdict, rule=comparison.rule, difference="; ".join(words) or None)
 
 
-def _read_statement(path: Path) -> tuple[Statement, str]:
+def _read_statement(path: Path) -> tuple[statements.Statement, str]:
     """A statement, plain or in its envelope, and who signed it, in words."""
     remedy = "the .intoto.json beside a wheel"
     try:
-        statement = read_statement(read_head(path, MAX_ENVELOPE_BYTES + 1), path.name)
+        statement = statements.read_statement(read_head(path, statements.MAX_ENVELOPE_BYTES + 1), path.name)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}", remedy=remedy) from error
     except BadInput as error:
@@ -121,15 +114,15 @@ def _read_statement(path: Path) -> tuple[Statement, str]:
         raise BadInput(f"{path} is no provenance statement", remedy=remedy)
     if statement.envelope is None:
         return statement, "nobody signed it"
-    is_statement = statement.envelope.payload_type == IN_TOTO
-    name = signed_by(statement.envelope, checker(believed_keys())) if is_statement else None
+    is_statement = statement.envelope.payload_type == statements.IN_TOTO
+    name = statements.signed_by(statement.envelope, checker(believed_keys())) if is_statement else None
     if name is not None:
         return statement, f"by {name}, whose key is believed here"
     claimed = ", ".join(key_id or "no name" for key_id, _ in statement.envelope.signatures)
     return statement, f"by no key that is believed here (it says {claimed})"
 
 
-def _find_tree(statement: Statement, plan: Plan, source: Path | None, place: Workspace) -> SourceTree:
+def _find_tree(statement: statements.Statement, plan: Plan, source: Path | None, place: Workspace) -> SourceTree:
     """The same source: the miniature's own, or the tree that is given, if it is the one the statement names."""
     if source is None and plan.project == "spark":
         from rekindle.api.source import patch_spark
@@ -139,12 +132,11 @@ def _find_tree(statement: Statement, plan: Plan, source: Path | None, place: Wor
         unpack.unpack(root)
         return patch_spark(root)
     if source is None:
-        raise BadInput(
-            f"which source tree of {plan.project}?", remedy="--source DIR, at the commit the statement names"
-        )
+        remedy = "--source DIR, at the commit the statement names"
+        raise BadInput(f"which source tree of {plan.project}?", remedy=remedy)
     tree = source_status(source)
     materials = statement.definition.get("resolvedDependencies")
-    digests = sub_table(materials[0], "digest") if isinstance(materials, list) and materials else {}
+    digests = statements.sub_table(materials[0], "digest") if isinstance(materials, list) and materials else {}
     for kind, actual in (("gitCommit", tree.commit), ("sha256", tree.digest)):
         if kind in digests and actual is not None and actual != digests[kind]:
             raise BadInput(
@@ -186,7 +178,7 @@ def read_graft_statement(definition: Mapping[str, Any], origin: str) -> GraftSta
 
 
 def _rebuild_graft(
-    parsed: Statement,
+    parsed: statements.Statement,
     statement: Path,
     original: Path,
     claimed: str,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
@@ -26,17 +26,12 @@ if TYPE_CHECKING:
 
 
 def source_fetch(
-    target: Path | None = None,
-    options: FetchOptions | None = None,
-    *,
-    progress: Progress | None = None,
-    **choices: Any,
+    target: Path | None = None, options: FetchOptions | None = None, *, progress: Progress | None = None, **choices: Any
 ) -> SourceTree:
-    """Get a tree. What can be chosen are the fields of :class:`~rekindle.model.source.FetchOptions`: given as that
-    value, or each by its name."""
+    """Get a tree; the options are a :class:`~rekindle.model.source.FetchOptions`, or its fields by name."""
     from rekindle.source.fetch import fetch
 
-    chosen = msgspec.structs.replace(options or FetchOptions(), **choices)
+    chosen = replace(options or FetchOptions(), **choices)
     project, release, revision = chosen.project, chosen.release, chosen.revision
     planned = load(chosen.plan, Plan) if chosen.plan else None
     if planned and planned.torch:
@@ -50,7 +45,7 @@ def source_fetch(
             release = release or _companion_release(project, tree_version(chosen.match)[1])
     home = workspace_at(chosen.workspace)
     place = chosen.place or (planned.build.origin if planned and planned.build else None)
-    order = msgspec.structs.replace(chosen, release=release, revision=revision, place=place)
+    order = replace(chosen, release=release, revision=revision, place=place)
     filling = _make_filling(planned, chosen.find_links, chosen.offline)
     where = target or home.source / f"{project}-{release or (revision or 'tree')[:12]}"
     windows = LiveHost().system == "windows"
@@ -99,8 +94,8 @@ def source_hipify(
 
 
 def source_status(root: Path, options: PatchOptions | None = None, **choices: Any) -> SourceTree:
-    """What a tree is, which patches it needs and has, which submodules it lacks. What can be chosen are the fields of
-    :class:`~rekindle.model.source.PatchOptions`: given as that value, or each by its name.
+    """What a tree is, which patches it needs and has, which submodules it lacks; the options are a
+    :class:`~rekindle.model.source.PatchOptions`, or its fields by name.
 
     >>> source_status(spark_tree).project
     'spark'
@@ -110,7 +105,7 @@ def source_status(root: Path, options: PatchOptions | None = None, **choices: An
 
     tree = with_parts(status(root, _patch_choices(root, options, choices)))
     with contextlib.suppress(BadInput):
-        tree = msgspec.structs.replace(tree, requires=find_front_end(Path(tree.root)).requires)
+        tree = replace(tree, requires=find_front_end(Path(tree.root)).requires)
     return tree
 
 
@@ -161,7 +156,7 @@ def source_unpatch(root: Path) -> SourceTree:
 def _patch_choices(root: Path, options: PatchOptions | None, choices: dict[str, Any]) -> tuple[Choice, ...]:
     from rekindle.source import context
 
-    chosen, root = msgspec.structs.replace(options or PatchOptions(), **choices), root.resolve()
+    chosen, root = replace(options or PatchOptions(), **choices), root.resolve()
     project, version = tree_version(root)
     planned = load(chosen.plan, Plan) if chosen.plan else None
     check_wanted(root, version, planned.torch if planned and project in ("torch", planned.project) else None)

@@ -45,9 +45,7 @@ class RekindlePlugin:
         """Every value that a wheel may name."""
         facts = load_facts()
         numbers = sorted({sm for kit in facts.toolkits for sm in facts.cuda.toolkit[kit].sass}, reverse=True)
-        names = sorted(
-            {gfx.name for flavours in facts.wheels.flavour for listed in flavours.gfx.values() for gfx in listed}
-        )
+        names = sorted({gfx.name for row in facts.wheels.flavour for listed in row.gfx.values() for gfx in listed})
         return [
             Config("sm", [f"{sm.major}{sm.minor}" for sm in numbers if not sm.suffix], True),
             Config("gfx", names, True),
@@ -119,9 +117,8 @@ def variant_environment(machine: Machine | None = None, *, gpu: str | None = Non
     if others := sorted({str(card) for card in cards if card != chosen}):
         notes.append(f"{chosen} decides; {', '.join(others)} must run what is installed for it (rekindle plan tells)")
     if chosen < (first := first_visible_arch()):
-        notes.append(
-            f"uv gives no compute capability below {first.dotted}: {chosen} wheels are found by the driver alone"
-        )
+        found = f"{chosen} wheels are found by the driver alone"
+        notes.append(f"uv gives no compute capability below {first.dotted}: {found}")
     notes += _old_uv()
     driver = target.drivers.nvidia
     cuda = newest_cuda(driver, driver_side(target.os), facts) if driver else None

@@ -28,9 +28,8 @@ def run(session: Session) -> Answer:
     if getattr(args, "command", None) is not None:
         return _run_command(session)
     if args.fix:
-        raise BadInput(
-            "--fix runs the command again to see whether it helped", remedy="rekindle explain --fix -- COMMAND"
-        )
+        remedy = "rekindle explain --fix -- COMMAND"
+        raise BadInput("--fix runs the command again to see whether it helped", remedy=remedy)
     if args.watch:
         diagnosis = api.explain_watch(args.watch, **_circumstances(session))
     else:
@@ -63,9 +62,8 @@ def _run_command(session: Session) -> Answer:
         from rekindle.journey.fix import fix_command
         from rekindle.render.diagnosis import view_fixes
 
-        report = fix_command(
-            args.command, out=out, err=sys.stderr.buffer, confirm=session.confirm, say=session.progress.note
-        )
+        err, say = sys.stderr.buffer, session.progress.note
+        report = fix_command(args.command, out=out, err=err, confirm=session.confirm, say=say)
         return Answer(document=report, view=view_fixes, exit_code=report.exit_code)
     diagnosis = api.explain_command(args.command, out=out, err=sys.stderr.buffer, **_circumstances(session))
     return Answer(diagnosis, exit_code=diagnosis.exit_code, view=None if diagnosis.exit_code else view_nothing)

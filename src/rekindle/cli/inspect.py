@@ -1,7 +1,7 @@
 import argparse
 import platform
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.cli.verb import Answer, Session, place_for
 from rekindle.errors import BadInput
@@ -30,9 +30,8 @@ def run(session: Session) -> Answer:
         if not session.can_ask():
             return True  # a script that asked for all of it gets all of it
         session.close()
-        return session.confirm(
-            f"{name} is read over the network, up to {spoken_bytes(size)} (--quick takes about 2 MB). Go on?"
-        )
+        much = f"{name} is read over the network, up to {spoken_bytes(size)}"
+        return session.confirm(f"{much} (--quick takes about 2 MB). Go on?")
 
     if args.diff:
         if args.target:
@@ -41,7 +40,7 @@ def run(session: Session) -> Answer:
         return Answer(api.inspect_diff(before, after, options, progress=session.progress))
     if not args.target:
         raise BadInput("name a wheel, a library or a package", remedy="rekindle inspect --help")
-    options = msgspec.structs.replace(options, machine=machine, machine_name=name)
+    options = replace(options, machine=machine, machine_name=name)
     if api.holds_wheels(args.target):
         if args.html:
             raise BadInput("--html shows one wheel", remedy=f"name one of the wheels in {args.target}")

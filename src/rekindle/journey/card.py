@@ -1,8 +1,6 @@
 """The card before the question: what a yes brings, measured where it can be, said to be unknown where it cannot; and
-where the planned index does not answer, what can be had instead.
-
-Each way is then a line that can be pasted; one is told only if the planner takes that very wheel for this machine.
-"""
+where the planned index does not answer, lines for what can be had instead, each of a wheel that the planner takes for
+this machine."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -46,10 +44,8 @@ def make_card(
     companions: Sequence[str] = (),
     reachable: Sequence[str] = (),
 ) -> Card:
-    """``packages`` is what the installer foresees, None where it cannot tell; a build fetches sources instead.
-
-    ``companions`` is what a build makes besides torch, in words.
-    """
+    """``packages`` is what the installer foresees, None where it cannot tell; ``companions`` is what a build makes
+    besides torch, in words: it fetches sources instead."""
     build = plan.build if plan.answer == "build" else None
     graft = plan.graft
     sizes = [package.bytes for package in packages or () if package.bytes is not None]
@@ -164,10 +160,8 @@ def reachable_ways(machine: Machine, options: UpOptions) -> tuple[str, ...]:
     links = "".join(f" --find-links {pasted(place)}" for place in options.find_links)
     # What torch needs beside it may lie elsewhere, and its own companions seldom lie beside it.
     rest = f"{' --index default' if answering else ' --offline'} --torch-only"
-    ways = (
-        _newest_way(wheels_of(linked, "torch"), machine, links + rest),
-        _newest_way(wheels_of(indexed, "torch"), machine, ""),
-    )
+    places = ((linked, links + rest), (indexed, ""))
+    ways = (_newest_way(wheels_of(files, "torch"), machine, how) for files, how in places)
     reachable = [way for way in ways if way is not None]
     # Without a card, what only a card uses is offered where nothing smaller is there.
     small = [way for way in reachable if way[0] == "cpu" and not machine.gpus]

@@ -1,10 +1,7 @@
 """The legs of a source build: a tree, its patches, the build, the wheel read back; then torchvision and torchaudio,
-fetched from where torch came from and built against it.
-
-Without an index it is asked first whether the wheels are at hand that the built torch needs when it is installed. A
-companion that cannot be had or built is told and left out; the torch is good without it, and the same command tries
-again.
-"""
+from where torch came from and built against it. Without an index it is asked first whether the wheels are at hand that
+the built torch needs when it is installed. A companion that cannot be had or built is told and left out; the same
+command tries it again."""
 
 import ast
 import tempfile
@@ -182,10 +179,8 @@ def bundle_wheel(
 
 def fetch_tree(walk: Walk, options: UpOptions) -> SourceTree:
     """The tree of the workspace's plan with all its third parties; what is there already is kept and checked."""
-    place, links = walk.workspace, options.find_links
-    tree = source_fetch(
-        plan=place.plan, workspace=place.root, find_links=links, offline=options.offline, progress=walk.inner
-    )
+    place, links, offline = walk.workspace, options.find_links, options.offline
+    tree = source_fetch(plan=place.plan, workspace=place.root, find_links=links, offline=offline, progress=walk.inner)
     if tree.missing_submodules:
         raise StageFailed(
             f"{len(tree.missing_submodules)} third parties are missing: {', '.join(tree.missing_submodules[:3])} …",
@@ -199,10 +194,8 @@ def patch_tree(root: Path, plan: Path, python: str) -> SourceTree:
     tree = source_patch(root, plan=plan, python=python)
     if tree.conflicts:
         names = ", ".join(patch.id for patch in tree.conflicts)
-        raise StageFailed(
-            f"patches that do not fit {root}: {names}; nothing was changed",
-            remedy=f"rekindle source status --source {root}",
-        )
+        remedy = f"rekindle source status --source {root}"
+        raise StageFailed(f"patches that do not fit {root}: {names}; nothing was changed", remedy=remedy)
     return tree
 
 
@@ -220,10 +213,8 @@ def refuse_missing_wheels(host: Host, installer: Installer, python: str, root: P
     if done.ok or lacking is None:
         return
     line = paste_line(needed, windows=host.system == "windows")
-    raise BadInput(
-        f"--offline, and the wheels at hand lack what this torch needs beside it: {lacking}",
-        remedy=f"where there is a network: pip download -d wheels {line}",
-    )
+    remedy = f"where there is a network: pip download -d wheels {line}"
+    raise BadInput(f"--offline, and the wheels at hand lack what this torch needs beside it: {lacking}", remedy=remedy)
 
 
 def named_requirements(root: Path) -> tuple[str, ...]:

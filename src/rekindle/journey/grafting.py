@@ -1,10 +1,10 @@
-"""The legs of a graft: an official wheel gets code for the card, or a graft file made before is applied to it."""
+"""The legs of a graft: an official wheel gets code for the card, or a graft file made before is applied to it. What
+makes one needs NumPy, which the other ways do without, and is read when it is called."""
 
 from pathlib import Path
 
-from rekindle.api.graft import graft, graft_apply
+from rekindle import api
 from rekindle.errors import StageFailed
-from rekindle.graft.order import find_tools
 from rekindle.host.live import LiveHost
 from rekindle.journey.walk import Walk, digest
 from rekindle.model.arch import parse_sm
@@ -18,6 +18,8 @@ from rekindle.render.summary import summarise_graft
 def check_graft(outline: GraftOutline, cuda: str | None) -> None:
     """Is there a toolkit for it? Asked before anything is fetched; a graft made before needs none."""
     if not outline.file:
+        from rekindle.graft.order import find_tools
+
         find_tools(LiveHost(), tuple(map(parse_sm, outline.archs)), None, cuda)
 
 
@@ -43,8 +45,8 @@ def graft_requests(
             leave_out=True,
         )
         if outline.file:
-            return graft_apply(torch.requirement, outline.file, chosen, progress=walk.inner)
-        return graft(torch.requirement, chosen, gpu=outline.archs, progress=walk.inner)
+            return api.graft_apply(torch.requirement, outline.file, chosen, progress=walk.inner)
+        return api.graft(torch.requirement, chosen, gpu=outline.archs, progress=walk.inner)
 
     what = f"{outline.wheel} for {', '.join(outline.archs)}"
     time = f"about {spoken_minutes(*outline.minutes)}; Ctrl-C is safe" if outline.minutes else "nothing is compiled"

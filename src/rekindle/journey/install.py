@@ -1,9 +1,6 @@
-"""Installs what a plan requests into an environment, told before and compared afterwards; then its companions, which
-get no chance to replace the torch. One that cannot be had is told and left out: the torch is good without it.
-
-The requests become argument lists for the pip of the environment's own interpreter: nothing goes through a shell,
-and no line written for people is read back.
-"""
+"""Installs what a plan requests, told before and compared afterwards; then its companions, which get no chance to
+replace the torch: one that cannot be had is told and left out. The requests become argument lists for the pip of the
+environment's own interpreter: nothing goes through a shell, and no line written for people is read back."""
 
 import re
 import shlex
@@ -47,11 +44,8 @@ Foreseen = tuple[tuple[Package, ...] | None, ...]
 def wanted_from(
     requests: Sequence[Request], *, index: str | None = None, torch_only: bool = False
 ) -> tuple[Request, ...]:
-    """What the plan requests, as the user wants it.
-
-    ``index`` is asked instead of the plan's own (``default``: pip's own); ``torch_only`` leaves torchvision and
-    torchaudio out.
-    """
+    """What the plan requests, as the user wants it: ``index`` is asked instead of the plan's own (``default``: pip's
+    own), ``torch_only`` leaves torchvision and torchaudio out."""
     wanted = [request for request in requests if not (torch_only and request.name in PAIRED_PACKAGES)]
     if index is not None:
         place = None if index == "default" else index
@@ -136,10 +130,8 @@ def install_requests(order: InstallOrder, requests: Sequence[Request], foreseen:
         # A later group may name a package again (a limit for NumPy): the last word counts.
         announced = tuple({package.name: package for package in announced}.values())
     if wrong := disagreements(plan, requests, announced, before, after):
-        raise StageFailed(
-            f"what was installed is not what was planned: {'; '.join(wrong[:4])}",
-            remedy=f"nothing is kept of this; the whole log: {log}",
-        )
+        remedy = f"nothing is kept of this; the whole log: {log}"
+        raise StageFailed(f"what was installed is not what was planned: {'; '.join(wrong[:4])}", remedy=remedy)
     sha256 = next((package.sha256 for package in announced or brought if package.name == plan.project), None)
     return Installation(
         python=python,
@@ -253,10 +245,8 @@ def install_companions(order: InstallOrder, requests: Sequence[Request], install
     after = look_into(order.host, order.python)
     moved = [name for name, version in pins.items() if after.versions.get(name) != version]
     if moved:
-        raise StageFailed(
-            f"a companion replaced {', '.join(moved)}, though its constraints forbid it",
-            remedy=f"the whole log: {log}; without --with the torch stays as planned",
-        )
+        remedy = f"the whole log: {log}; without --with the torch stays as planned"
+        raise StageFailed(f"a companion replaced {', '.join(moved)}, though its constraints forbid it", remedy=remedy)
     return msgspec.structs.replace(installed, packages=after.versions, fingerprint=after.fingerprint)
 
 

@@ -1,8 +1,6 @@
 """What keeps a torch in an application's environment: constraints that its pip and uv obey by themselves, its extension
-manager's lists, its launcher's own settings, and variables that are set whenever its Python starts.
-
-Each function says which text belongs into which file; writing and taking back is the kept environment's.
-"""
+manager's lists, its launcher's own settings, and variables that are set whenever its Python starts. Here is said which
+text belongs into which file; writing and taking back is the kept environment's."""
 
 import json
 import os
@@ -27,10 +25,8 @@ NOTE = "kept by rekindle adopt"
 
 @dataclass(frozen=True, kw_only=True)
 class Keeping:
-    """What is to be kept where: ``pins`` with the digests of their files, variables, and the words after a refusal.
-
-    ``root`` is the environment, ``site`` the folder of its packages.
-    """
+    """What is kept in the environment ``root`` with its packages in ``site``: ``pins`` with the digests of their files,
+    variables, and the words after a refusal."""
 
     root: Path
     site: Path

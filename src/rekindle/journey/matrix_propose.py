@@ -1,9 +1,6 @@
-"""``matrix propose``: from a list of machines to the fewest wheels that serve all of them, as a table ready to run.
-
-A machine that an official wheel serves as it is needs none. Of the others, those with one system and Python share a
-wheel where one release with one toolkit can be built for all their cards; the candidates are what each would get alone,
-and the one that serves most machines is taken first.
-"""
+"""``matrix propose``: from a list of machines to the fewest wheels that serve all of them, as a table ready to run. A
+machine that an official wheel serves needs none. Others with one system and Python share a wheel where one release with
+one toolkit can be built for all their cards: of what each would get alone, the one that serves most comes first."""
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,15 +1,13 @@
-"""The folder of a pack: while it is made, which files are ours, each written whole, all of them named at last; when it
-is finished, checked file by file and by its signature, and taken by ``up`` in place of an index.
-
-``SHA256SUMS`` is written last and names every file: without it a folder is no pack.
-"""
+"""The folder of a pack: while it is made, which files are ours, each written whole, all named in ``SHA256SUMS`` at
+last, without which it is no pack; when it is finished, checked by file and signature, and taken by ``up`` in place of
+an index."""
 
 import contextlib
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.errors import BadInput, StageFailed
 from rekindle.facts import PAIRED_PACKAGES
@@ -169,9 +167,7 @@ def up_from_pack(options: UpOptions) -> UpOptions:
     if packed.torch and not (wish.torch or wish.variant or wish.build):
         release, _, local = packed.torch.partition("+")
         variant = local or packed.variant
-        wish = msgspec.structs.replace(wish, torch=f"{release}+{variant}" if variant else release)
+        wish = replace(wish, torch=f"{release}+{variant}" if variant else release)
     python = options.python or (packed.python if options.venv is None else None)
     alone = not any(package.name in PAIRED_PACKAGES for package in packed.packages)
-    return msgspec.structs.replace(
-        options, find_links=links, wish=wish, python=python, torch_only=options.torch_only or alone
-    )
+    return replace(options, find_links=links, wish=wish, python=python, torch_only=options.torch_only or alone)

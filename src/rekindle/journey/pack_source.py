@@ -1,7 +1,5 @@
-"""The part of a pack from which a torch can be built years later: tree, patches, build tools, and a script.
-
-Compilers and GPU toolkits are not in it; the README beside it names what the build wants of them.
-"""
+"""The part of a pack from which a torch can be built years later: tree, patches, build tools, and a script. Compilers
+and GPU toolkits are not in it; the README beside it names what the build wants of them."""
 
 import shutil
 import tarfile
@@ -19,15 +17,14 @@ from rekindle.model.document import encode as encode_document
 from rekindle.model.plan import BuildRecipe, Plan, Request
 from rekindle.model.progress import Progress
 from rekindle.scripts.formats import encode
-from rekindle.scripts.recipe import Recipe
 from rekindle.scripts.templates import find_template, render_script
 
 
 def pack_source(
     plan: Plan, folder: Path, add: Callable[[Sequence[Request]], None], *, windows: bool, progress: Progress
 ) -> list[str]:
-    """Write the plan's tree, patches and script into ``folder``; ``add`` resolves build tools. What could not be had,
-    in words."""
+    """Write the plan's tree, patches and script into ``folder``; ``add`` resolves build tools. What could not be
+    had."""
     recipe, patches = recipe_of(plan)
     for patch, raw in patches.items():
         write_atomically(folder / "patches" / f"{patch}.patch", raw)
@@ -45,7 +42,15 @@ def pack_source(
             tar.add(tree, arcname=name, filter=_without_owner)
         half.replace(archive)
     shutil.rmtree(tree, ignore_errors=True)
-    notes = _add_tools(recipe, archive, name, add)
+    # The recipe's tools must be there; what the tree asks for besides is taken where it can be had.
+    add([request for line in recipe.requirements if (request := _read_requirement(line))])
+    notes = []
+    for line in _tree_requirements(archive, name):
+        try:
+            if request := _read_requirement(line):
+                add([request])
+        except StageFailed as error:
+            notes.append(f"the tree also asks for {line}: {error.message}")
     write_atomically(folder / "plan.json", encode_document(plan))
     values = {"title": recipe.title, "tree": name, "windows": windows}
     readme = find_template("source.txt.j2").render(values, build=plan.build or BuildRecipe(source=""))
@@ -60,21 +65,6 @@ def _without_owner(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
     info.uid = info.gid = 0
     info.uname = info.gname = ""
     return info
-
-
-def _add_tools(recipe: Recipe, archive: Path, tree: str, add: Callable[[Sequence[Request]], None]) -> list[str]:
-    """The recipe's tools must be there; what the tree asks for besides is taken where it can be had."""
-    add([request for line in recipe.requirements if (request := _read_requirement(line))])
-    notes = []
-    for line in _tree_requirements(archive, tree):
-        request = _read_requirement(line)
-        if request is None:
-            continue
-        try:
-            add([request])
-        except StageFailed as error:
-            notes.append(f"the tree also asks for {line}: {error.message}")
-    return notes
 
 
 def _tree_requirements(archive: Path, tree: str) -> list[str]:
@@ -92,6 +82,4 @@ def _read_requirement(line: str) -> Request | None:
         wish = Requirement(line.partition("#")[0].strip())
     except InvalidRequirement:
         return None
-    if wish.url:
-        return None
-    return Request(name=wish.name, specifier=str(wish.specifier) or None, why="builds torch")
+    return None if wish.url else Request(name=wish.name, specifier=str(wish.specifier) or None, why="builds torch")

@@ -1,10 +1,8 @@
 """What pip would install, asked before anything is: every package with its version, place, digest and size.
 
-The plan names a build (``2.13.0+cpu``). pip takes ``==2.13.0`` for any build of that release, so each request is
-pinned to the build itself, and an index that does not have it is a refusal, never another build.
-
-No wheel is fetched for it: an index that tells no metadata is read by ranges. What is found so must have a digest, as
-what pip fetches whole has; else it is asked again.
+The plan names a build (``2.13.0+cpu``). pip takes ``==2.13.0`` for any build of that release, so each request is pinned
+to the build itself; an index that lacks it refuses. No wheel is fetched for it: an index that tells no metadata is read
+by ranges. What is found so must have a digest, as what pip fetches whole has; else it is asked again.
 """
 
 import contextlib
@@ -18,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 from packaging.utils import canonicalize_name
 
 from rekindle.api.explain import advice_on, remedy_for
@@ -97,7 +95,7 @@ def resolve(
         packages = tuple(map(_read_package, json.loads(report)["install"]))
     except (ValueError, KeyError, TypeError) as error:
         raise CommandFailed([python], 0, [f"pip's report cannot be read: {error}"]) from error
-    return tuple(msgspec.structs.replace(package, bytes=size_of(package.url)) for package in packages)
+    return tuple(replace(package, bytes=size_of(package.url)) for package in packages)
 
 
 def _is_enough(done: Completed, report: bytes) -> bool:
@@ -115,12 +113,9 @@ def _asked_place(where: Request, installer: Installer) -> str:
 
 def place_words(where: Request, installer: Installer) -> list[str]:
     """Where pip and uv are to look for a group of requests."""
-    index = where.index if not installer.offline else None
-    return [
-        *(("--index-url", index) if index else ()),
-        *(("-f", where.links) if where.links else ()),
-        *installer.places,
-    ]
+    index = ("--index-url", where.index) if where.index and not installer.offline else ()
+    page = ("-f", where.links) if where.links else ()
+    return [*index, *page, *installer.places]
 
 
 def _ask_pip(

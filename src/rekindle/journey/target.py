@@ -85,10 +85,8 @@ def base_python(host: Host, options: UpOptions, planned: str | None) -> str:
         line = f"conda create -n py{version} python={version}"
     else:
         line = f"pip install uv, then uv python install {version}"
-    raise MissingTool(
-        f"the plan wants Python {version}, and none is on this machine",
-        remedy=f"{line}; or choose another with --python",
-    )
+    remedy = f"{line}; or choose another with --python"
+    raise MissingTool(f"the plan wants Python {version}, and none is on this machine", remedy=remedy)
 
 
 def _release(version: str) -> str:
@@ -124,8 +122,8 @@ def next_steps(target: InstallTarget, keeps: Sequence[str]) -> tuple[str, ...]:
 
 
 def steps_after_no(failure: BuildFailure | None, unproven: str | None = None) -> tuple[str, ...]:
-    """What to look at when there is no torch: the log of the build that failed, the checks again in the Python where it
-    is not proven, or why nothing was planned."""
+    """What to look at when there is no torch: the log of a build that failed, more checks where it is not proven, or
+    the plan."""
     if failure is not None and failure.log:
         return (f"rekindle explain {pasted(failure.log)}",)
     if unproven:
