@@ -74,19 +74,11 @@ def carry_out(order: BuildOrder, progress: Progress | None, *, trust: bool) -> B
     from rekindle.build import build as run
 
     admit_here(order.plan, trust=trust)
-    results = []
+    results, what = [], (order.plan, order.tree, order.workspace)
     for number, python in enumerate(order.pythons):
         options = order.options if number == 0 else order.options.for_next_python()
         try:
-            result = run(
-                order.plan,
-                order.tree,
-                order.workspace,
-                python=python,
-                options=options,
-                editable=order.editable,
-                progress=progress,
-            )
+            result = run(*what, python=python, options=options, editable=order.editable, progress=progress)
         except BuildFailed as error:
             assert isinstance(error.failure, BuildFailure)
             return with_cause(error.failure, order.plan)
@@ -138,8 +130,8 @@ def build_checks(
 def companion_checks(
     plan: Plan, project: str, version: str, *, python: str, place: Path, whole: bool, host: Host | None = None
 ) -> tuple[Check, ...]:
-    """What torchvision or torchaudio ask of this machine, by a plan for their torch; with ``whole`` also what every
-    build asks, where torch itself is not built."""
+    """What torchvision or torchaudio ask of this machine, by a plan for their torch; ``whole``: and what every build
+    asks."""
     companion = plan_for(plan, SourceTree(project=project, version=version, root=str(place)))
     host = host or LiveHost()
     planned = PlannedBuild(plan=companion, python=python, place=place)

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from rekindle.api.explain import examination_with_causes
 from rekindle.doctor.examine import examine, write_examination
+from rekindle.host.capture import load_recorded
 from rekindle.host.files import write_for_user
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Host
@@ -36,8 +37,6 @@ def doctor(
     True
     """
     if host is None and replay is not None:
-        from rekindle.host.capture import load_recorded
-
         host = load_recorded(replay)
     examined = examine(host or LiveHost(), workspace=workspace, try_torch=try_torch, progress=progress)
     examination = examination_with_causes(examined.examination)

@@ -144,8 +144,8 @@ def own_plan(options: BuildOptions) -> Plan:
 
 
 def _find_cuda(torch: Torch, options: BuildOptions, machine: Machine) -> str | None:
-    """The CUDA of the torch that was named, where cards are wanted: a plan for another would be refused when it is
-    installed, minutes later. A plain ``torch==2.6.0`` is the package index's own, which is of one flavour each."""
+    """The CUDA of the torch that was named, where cards are wanted: code for another would be refused when it is
+    installed. A plain ``torch==2.6.0`` is the package index's own, which is of one flavour each."""
     row = load_facts().release(torch.release or "")
     platform = platform_of(machine.os)
     if row is None or platform is None or not any(gpu.vendor == "nvidia" for gpu in machine.gpus):

@@ -104,7 +104,7 @@ def graft_apply(
     """A graft file and the wheel it belongs to into the grafted wheel: no compiler, no GPU, the same everywhere.
 
     The wheel may be a name on the index (``torch==2.12.1``), the graft file an address of a wheelhouse. Of the options
-    of :func:`graft` those count that say where the wheel is looked for and where the new one goes.
+    those count that say where the wheel is looked for and where the new one goes.
     """
     chosen = msgspec.structs.replace(options or GraftOptions(), **choices)
     listener, place = progress or Silent(), workspace_at(chosen.workspace, "graft")

@@ -1,6 +1,7 @@
 """The wheelhouse verbs: joins the index with what inspects, plans and knows the GPUs."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,10 +59,10 @@ def index_add(
         with store.receive(house, wheel, listener) as incoming:
             store.check_about(incoming.sha256, wheel.name, proven)
             # The copy is what will be served, so the copy is what is looked into.
+            seen = given
             if given is not None:
                 store.check_report(given, incoming.read.name, incoming.bytes)
-            seen = given
-            if given is None and look_inside:
+            elif look_inside:
                 from rekindle.api.inspect import inspect
 
                 listener.stage("inspect", wheel.name)
@@ -104,25 +105,15 @@ def index_build(
     True
     """
     from rekindle.index.pages.site import build_site
-
-    house = _existing_house(root)
-    facts = load_facts() if variants else None
-    listener = progress or Silent()
-    if sign is None:
-        return build_site(house, variants=facts, progress=listener)
     from rekindle.index.wheelhouse.listing import write_list
 
-    key = read_private(sign)
-    now = datetime.now(UTC)
-    return build_site(
-        house,
-        variants=facts,
-        signer=key,
-        progress=listener,
-        then=lambda pieces: write_list(
-            house, pieces, key, days=days, now=now, believed=checker(trusted_keys()), seen=seen or _lists_seen()
-        ),
-    )
+    house, listener = _existing_house(root), progress or Silent()
+    facts, now = load_facts() if variants else None, datetime.now(UTC)
+    if sign is None:
+        return build_site(house, variants=facts, progress=listener)
+    key, believed, place = read_private(sign), checker(trusted_keys()), seen or _lists_seen()
+    write = functools.partial(write_list, house, key=key, days=days, now=now, believed=believed, seen=place)
+    return build_site(house, variants=facts, signer=key, progress=listener, then=write)
 
 
 def _existing_house(root: str) -> store.Wheelhouse:
@@ -152,16 +143,9 @@ def index_check(
     """
     from rekindle.index.wheelhouse.checking import check_house
 
-    believed = believed_keys(map(Path, keys))
-    return check_house(
-        root,
-        checker(believed),
-        keys_known=bool(believed),
-        seen=seen or _lists_seen(),
-        new_house=new_house,
-        now=datetime.now(UTC),
-        progress=progress or Silent(),
-    )
+    believed, place, now = believed_keys(map(Path, keys)), seen or _lists_seen(), datetime.now(UTC)
+    check = functools.partial(check_house, root, checker(believed), keys_known=bool(believed), seen=place)
+    return check(new_house=new_house, now=now, progress=progress or Silent())
 
 
 def index_sync(root: str, target: str, *, endpoint: str | None = None, progress: Progress | None = None) -> Synced:
@@ -219,10 +203,9 @@ def index_search(root: str, options: SearchOptions | None = None, **choices: Any
     """
     chosen = replace(options or SearchOptions(), **choices)
     cards = [find_gpu(text, load_facts()) for text in chosen.gpus]
-    for gpu in cards:
-        if len(gpu.archs) != 1:
-            names = ", ".join(str(arch) for arch in gpu.archs)
-            raise BadInput(f"{gpu.name} was sold with several chips ({names})", remedy="name the one: --gpu sm_35")
+    if several := [gpu for gpu in cards if len(gpu.archs) != 1]:
+        names = ", ".join(map(str, several[0].archs))
+        raise BadInput(f"{several[0].name} was sold with several chips ({names})", remedy="name the one: --gpu sm_35")
     query = wanted_from(chosen, [gpu.archs[0] for gpu in cards])
     rows = load_wheels(root)
     hits, refused = search(rows, query)

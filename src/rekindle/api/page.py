@@ -74,13 +74,9 @@ def ask_planner(asks: Sequence[grid.Ask]) -> list[grid.PageAnswer]:
 def _machine(ask: grid.Ask) -> Machine:
     """As the command line describes it, which takes a Python that is named for one that is there and wished for."""
     place = next(place for place in grid.PLACES if place.id == ask.place)
+    cpu, python, driver = ask.cpu or None, ask.python or None, ask.spoken_driver
     machine = machine_from_flags(
-        gpu=[ask.gpu],
-        os=place.system,
-        arch=place.machine,
-        cpu=ask.cpu or None,
-        python=ask.python or None,
-        driver=ask.spoken_driver,
+        gpu=[ask.gpu], os=place.system, arch=place.machine, cpu=cpu, python=python, driver=driver
     )
     cards = tuple(replace(gpu, name=grid.NAME) for gpu in machine.gpus)
     return replace(machine, gpus=cards)

@@ -1,33 +1,28 @@
 """``plan`` joined: a machine from the doctor, a file, a profile or flags; a wish; the planner."""
 
-from __future__ import annotations
-
 import functools
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from rekindle.compat.backends import PLATFORMS
-from rekindle.compat.resources import use_disk_gib
+from rekindle.compat.resources import parts_for, use_disk_gib
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_sm
+from rekindle.model.companion import AppUse
 from rekindle.model.document import load, shared_fields
+from rekindle.model.graft import GraftRow
 from rekindle.model.machine import Examination, Machine, cpu_arch
 from rekindle.model.plan import Plan, Reason, TorchChoice, Wish, pip_arguments
+from rekindle.model.supply import ThirdParty
 from rekindle.plan.candidates import HouseWheel
 from rekindle.plan.describe import machine_profile
 from rekindle.plan.question import BuildInputs, PlanMemory, Question
 from rekindle.plan.solve import make_plan, make_plans
-
-if TYPE_CHECKING:
-    from rekindle.model.companion import AppUse
-    from rekindle.model.graft import GraftRow
-    from rekindle.model.supply import ThirdParty
 
 
 def plan(
@@ -56,11 +51,11 @@ def plan(
     >>> bool(made.because[0].text)
     True
     """
-    target = machine or this_machine()
+    target, asked = machine or this_machine(), wish or Wish()
     wheels, silent = _house_supply(wheelhouses)
-    inputs = _inputs_for(target, wish, taken=taken)
+    inputs = _inputs_for(target, asked, taken=taken)
 
-    def make(wanted: Wish | None) -> Plan:
+    def make(wanted: Wish) -> Plan:
         return make_plan(target, wanted, wheelhouse=wheels, inputs=inputs, notices=silent)
 
     def make_beside(wanted: Wish) -> Plan:
@@ -71,12 +66,12 @@ def plan(
         return plan_companions(target, wanted, load_facts(), make)
 
     if app is None:
-        return _add_proofs(make_beside(wish) if wish is not None else make(None), target, proofs)
+        return _add_proofs(make_beside(asked), target, proofs)
     from rekindle.interpreters.app_folder import read_app_use
     from rekindle.plan.apps import plan_app
 
     use = read_app_use(app, load_facts()) if isinstance(app, str) else app
-    return _add_proofs(plan_app(use, wish or Wish(), load_facts(), make_beside), target, proofs)
+    return _add_proofs(plan_app(use, asked, load_facts(), make_beside), target, proofs)
 
 
 def _add_proofs(made: Plan, machine: Machine, named: Sequence[str] | None) -> Plan:
@@ -108,14 +103,14 @@ def assumed_for(machine: Machine, wish: Wish, made: Plan) -> tuple[str, ...]:
 
 
 def plan_many(asked: Iterable[tuple[Machine, Wish]], memory: PlanMemory | None = None) -> Iterator[Plan]:
-    """The plan of each machine and wish, for who has thousands: what was found for one is of use for the next, most
-    where machines that are alike follow each other. No wheelhouse is asked. ``memory`` keeps it for further calls."""
+    """The plan of each machine and wish, for who has thousands: what was found for one serves the next, most where
+    alike ones follow each other. No wheelhouse is asked. ``memory`` keeps it for further calls."""
     yield from make_plans(asked, load_facts(), _inputs_for, {} if memory is None else memory)
 
 
 def plan_build(machine: Machine, wish: Wish, *, arch_list: tuple[str, ...] = ()) -> Plan:
-    """A source build for ``machine``, judged without looking at any wheel: for who plans hundreds. ``arch_list`` is
-    what it is compiled for, where that is more than the machine's own cards."""
+    """A source build, judged without looking at any wheel. ``arch_list``: compiled for more than the machine's own
+    cards."""
     return make_plan(machine, wish, builds_only=True, inputs=_inputs_for(machine, wish, arch_list=arch_list))
 
 
@@ -133,8 +128,7 @@ def configured_places(variable: str) -> list[str]:
     """Directories and addresses in a variable, separated by spaces, quoted as in a shell."""
     try:
         # Backslashes are part of a Windows path, not quoting.
-        words = shlex.split(os.environ.get(variable, ""), posix=os.name != "nt")
-        return [word.strip("\"'") for word in words]
+        return [word.strip("\"'") for word in shlex.split(os.environ.get(variable, ""), posix=os.name != "nt")]
     except ValueError as error:
         raise BadInput(f"{variable} is not readable: {error}") from error
 
@@ -192,7 +186,7 @@ def house_grafts(place: str) -> list[GraftRow]:
 
 
 def _inputs_for(
-    machine: Machine, wish: Wish | None, *, arch_list: tuple[str, ...] = (), taken: str | None = None
+    machine: Machine, wish: Wish, *, arch_list: tuple[str, ...] = (), taken: str | None = None
 ) -> BuildInputs:
     """What the source stage knows about the tree a build would start from, for the planner to ask."""
 
@@ -202,7 +196,7 @@ def _inputs_for(
         os = machine.os
         return forecast(build, system=os.system, arch=os.arch, glibc=os.glibc)
 
-    origin = wish.origin if wish and wish.origin else "git"
+    origin = wish.origin or "git"
     third_parties = functools.partial(_third_parties, origin, machine.os.arch)
     if origin not in ("git", "tarball", "debian"):
         origin = str(Path(origin).absolute())
@@ -211,8 +205,6 @@ def _inputs_for(
 
 def _third_parties(origin: str, processor: str | None, release: str, cuda: str | None) -> tuple[ThirdParty, ...]:
     """For a release and its CUDA: the third parties that are no submodules in the tree of ``origin``."""
-    from rekindle.compat.resources import parts_for
-
     if origin in ("git", "tarball"):
         return ()
     if origin == "debian":

@@ -110,8 +110,8 @@ def _installed_digest(python: str) -> str | None:
 
 
 def find_records(place: str) -> list[GivenRecord]:
-    """Every record of a folder (``*.json``, ``*.jsonl``; links are not followed), a file, or an address of such a file;
-    an address that ends in a slash means its ``proofs.jsonl``. The same bytes count once."""
+    """Every record of a folder (``*.json``, ``*.jsonl``, no links), a file or an address (with a slash: its
+    ``proofs.jsonl``), once."""
     path = Path(place)
     if place.startswith(("http://", "https://")):
         url = f"{place}{LIST}" if place.endswith("/") else place

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from rekindle.api.build import admit_here, build_one
-from rekindle.api.source import source_status
+from rekindle.api.source import patch_spark, source_status
 from rekindle.build.finish import compare_wheels
-from rekindle.errors import BadInput, StageFailed
+from rekindle.errors import BadInput, StageFailed, reading
 from rekindle.formats import statement as statements
 from rekindle.host.files import read_head, sha256_of
 from rekindle.host.keys import believed_keys, checker
@@ -78,11 +78,8 @@ def rebuild(
         built = build_one(chosen, progress, trust=True)
     if isinstance(built, BuildFailure):
         raise StageFailed(f"the build could not be repeated: {built.message}", remedy=f"rekindle explain {built.log}")
-    doubts = [
-        f"the path of the tree has a {letter} in it, which not every compiler can keep out: try one without"
-        for letter in '="\\$;<>'
-        if letter in tree.root
-    ]
+    doubt = "the path of the tree has a {} in it, which not every compiler can keep out: try one without"
+    doubts = [doubt.format(letter) for letter in '="\\$;<>' if letter in tree.root]
     return _compare_new(statement, built.wheel, built.wheel_sha256, original, sha256, doubts)
 
 
@@ -104,10 +101,10 @@ def _compare_new(
 def _read_statement(path: Path) -> tuple[statements.Statement, str]:
     """A statement, plain or in its envelope, and who signed it, in words."""
     remedy = "the .intoto.json beside a wheel"
+    with reading(path, remedy=remedy):
+        raw = read_head(path, statements.MAX_ENVELOPE_BYTES + 1)
     try:
-        statement = statements.read_statement(read_head(path, statements.MAX_ENVELOPE_BYTES + 1), path.name)
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}", remedy=remedy) from error
+        statement = statements.read_statement(raw, path.name)
     except BadInput as error:
         raise BadInput(f"{path} is no provenance statement: {error.message}", remedy=remedy) from error
     if "predicate" not in statement.content:
@@ -125,7 +122,6 @@ def _read_statement(path: Path) -> tuple[statements.Statement, str]:
 def _find_tree(statement: statements.Statement, plan: Plan, source: Path | None, place: Workspace) -> SourceTree:
     """The same source: the miniature's own, or the tree that is given, if it is the one the statement names."""
     if source is None and plan.project == "spark":
-        from rekindle.api.source import patch_spark
         from rekindle.spark import unpack
 
         root = place.source / "spark"
@@ -146,9 +142,9 @@ def _find_tree(statement: statements.Statement, plan: Plan, source: Path | None,
     return tree
 
 
-class GraftStatement(Part, frozen=True, kw_only=True):
-    """What a statement must say for a graft to be repeated: the official ``wheel`` and its digest, the ``archs``, the
-    units that were not wanted, and the ``tools`` that made the code."""
+class _GraftStatement(Part, frozen=True, kw_only=True):
+    """What repeats a graft: the official wheel, its digest, the archs, units that were not wanted, and the code's
+    makers."""
 
     wheel: str
     wheel_sha256: str
@@ -157,7 +153,7 @@ class GraftStatement(Part, frozen=True, kw_only=True):
     tools: dict[str, str] = {}
 
 
-def read_graft_statement(definition: Mapping[str, Any], origin: str) -> GraftStatement:
+def _read_graft_statement(definition: Mapping[str, Any], origin: str) -> _GraftStatement:
     """From the ``buildDefinition`` of a statement; a :class:`BadInput` where it says too little."""
     try:
         asked, settings = definition["externalParameters"], definition["internalParameters"]
@@ -168,7 +164,7 @@ def read_graft_statement(definition: Mapping[str, Any], origin: str) -> GraftSta
             "without": asked.get("without", []),
             "tools": settings.get("tools", {}),
         }
-        graft = msgspec.convert(fields, GraftStatement)
+        graft = msgspec.convert(fields, _GraftStatement)
         parse_wheel_filename(graft.wheel)
     except (KeyError, IndexError, TypeError, AttributeError, msgspec.ValidationError, InvalidWheelFilename) as error:
         raise BadInput(f"{origin} does not say what was grafted, so it cannot be repeated: {error}") from error
@@ -186,11 +182,11 @@ def _rebuild_graft(
     place: Workspace,
     progress: Progress | None,
 ) -> Rebuilt:
-    """The official wheel that the statement names, grafted again. Nothing that a statement says is run: it names a
-    wheel by its digest and cards, and the tools are those of this machine."""
+    """The official wheel, grafted again. Nothing of a statement is run: it names a wheel and cards, the tools are
+    ours."""
     from rekindle.api.graft import graft  # needs NumPy, which a build does without
 
-    details = read_graft_statement(parsed.definition, statement.name)
+    details = _read_graft_statement(parsed.definition, statement.name)
     beside = [statement.with_name(details.wheel), original.with_name(details.wheel)]
     official = next((path for path in beside if path.is_file() and sha256_of(path) == details.wheel_sha256), None)
     # What one chip alone has (sm_90a) comes with its card.

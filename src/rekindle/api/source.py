@@ -77,11 +77,10 @@ def find_tree(given: Path | None, workspace: Path | None = None) -> Path:
 
 
 def _companion_release(project: str, torch: str) -> str:
-    version = load_facts().companion_release(project, torch)
-    if version is None:
-        remedy = "give it with --release or --revision"
-        raise BadInput(f"which {project} belongs to torch {torch} is not known", remedy=remedy)
-    return version
+    if version := load_facts().companion_release(project, torch):
+        return version
+    remedy = "give it with --release or --revision"
+    raise BadInput(f"which {project} belongs to torch {torch} is not known", remedy=remedy)
 
 
 def source_hipify(
@@ -129,8 +128,7 @@ def source_fill(
 def source_patch(
     root: Path, options: PatchOptions | None = None, *, dry_run: bool = False, **choices: Any
 ) -> SourceTree:
-    """Apply what the build needs, all or none. Conflicts come back as states; nothing is changed then. What can be
-    chosen besides is as for :func:`source_status`.
+    """Apply what the build needs, all or none: conflicts come back as states. Options are as for :func:`source_status`.
 
     >>> planned = source_patch(spark_tree, dry_run=True, given={"cmake": "4.4.0"})
     >>> {patch.id: patch.state for patch in planned.patches}["cmake-4-policies"]

@@ -1,9 +1,6 @@
-"""What installers that choose wheels by GPU should believe about this machine: ``variant env``, and a provider for
-variantlib on axes that NVIDIA's own does not have.
-
-Features: ``sm`` and ``gfx`` (every architecture whose code runs on a card here), ``x86_64_level`` and one feature for
-each instruction set that builds ask about. Its plugin-api is ``rekindle.api.variant_plugin:RekindlePlugin``.
-"""
+"""What installers that choose wheels by GPU should believe about this machine: ``variant env``, and variantlib's
+provider ``rekindle.api.variant_plugin:RekindlePlugin``. Its features: ``sm`` and ``gfx`` (every architecture whose code
+runs on a card here), ``x86_64_level`` and one for each instruction set that builds ask about."""
 
 import functools
 from typing import NamedTuple
@@ -94,10 +91,8 @@ def _levels() -> dict[str, tuple[str, ...]]:
 
 
 def variant_environment(machine: Machine | None = None, *, gpu: str | None = None) -> VariantEnvironment:
-    """The two override variables, from our own doctor.
-
-    Installers look at the newest card only. Here the oldest one decides (a wheel that holds its code is what a mixed
-    box needs), unless ``gpu`` names another.
+    """The two override variables, from our own doctor. Installers look at the newest card only; here the oldest decides
+    (its code is what a mixed box needs), unless ``gpu`` names another.
 
     >>> from rekindle.api import machine_from_flags
     >>> machine = machine_from_flags(gpu=["GTX 1080", "RTX 4090"], os="linux", driver="580.95")

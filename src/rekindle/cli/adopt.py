@@ -1,3 +1,4 @@
+from rekindle import api
 from rekindle.cli.verb import Answer, Session, show_then_ask
 
 
@@ -9,7 +10,6 @@ def run(session: Session) -> Answer:
     and what hangs on it in that Python, proves it there, and writes what keeps pip and uv from replacing it again. Not
     proven: put back. --undo puts everything back, without fetching anything.
     """
-    from rekindle import api
     from rekindle.model.adopt import Adoption, AdoptOptions
     from rekindle.render.adopt import show_adoption
     from rekindle.render.screen import Screen

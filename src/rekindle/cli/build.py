@@ -1,12 +1,12 @@
 import sys
 
+from rekindle import api
 from rekindle.cli.plan import read_settings
 from rekindle.cli.verb import Answer, Session, after_a_yes
 
 
 def run(session: Session) -> Answer:
     """A plan and a tree into a wheel, without running out of memory."""
-    from rekindle import api
     from rekindle.model.build import BuildFailure
     from rekindle.model.build_options import BuildOptions
 

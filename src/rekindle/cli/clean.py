@@ -2,6 +2,7 @@ import re
 import sys
 from collections.abc import Sequence
 
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
@@ -12,7 +13,6 @@ def run(session: Session) -> Answer:
     Without words it takes build trees, caches and logs: what can be made again. Nothing that Rekindle did not make is
     ever touched, and nothing that another run is working in.
     """
-    from rekindle import api
     from rekindle.model.holdings import Holding
     from rekindle.model.spoken import spoken_bytes
     from rekindle.render.holdings import holding_rows

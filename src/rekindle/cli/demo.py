@@ -1,3 +1,4 @@
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 
 
@@ -7,7 +8,5 @@ def run(session: Session) -> Answer:
     Probes this machine, plans, unpacks, patches, configures, builds, inspects the wheel, installs it into a fresh
     environment, proves it there and writes a report. Takes under a minute; a second run keeps what is there.
     """
-    from rekindle import api
-
     journey = session.call(api.demo)
     return Answer(journey, good=journey.arrived)

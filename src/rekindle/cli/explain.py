@@ -2,6 +2,7 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
@@ -17,7 +18,6 @@ def run(session: Session) -> Answer:
     says so, names the kind of failure and how to go on; it never guesses. After '--' a command is run, its output shown
     as it is and its exit code kept; if it fails, the failure is explained.
     """
-    from rekindle import api
     from rekindle.render.diagnosis import view_pages
 
     args = session.args
@@ -49,7 +49,6 @@ def run(session: Session) -> Answer:
 
 def _run_command(session: Session) -> Answer:
     """Its output passes through; with ``--json`` to standard error, where it does not disturb the document."""
-    from rekindle import api
     from rekindle.render.diagnosis import view_nothing
 
     args = session.args
@@ -91,7 +90,6 @@ def _source(words: list[str], *, twice: bool) -> Path | str | bytes | BinaryIO:
 
 def _circumstances(session: Session) -> dict[str, Any]:
     """Where it happened, to which plan and torch, as far as that was said."""
-    from rekindle import api
     from rekindle.model.document import load
     from rekindle.model.plan import Plan
 

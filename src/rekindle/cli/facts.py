@@ -1,3 +1,4 @@
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 
 STEPS = "show|sources|check|format"
@@ -5,8 +6,6 @@ STEPS = "show|sources|check|format"
 
 def run(session: Session) -> Answer:
     """The tables behind every answer, with their sources; measured again on request."""
-    from rekindle import api
-
     args = session.args
     if args.step == "show":
         return Answer(api.facts_show(args.table, args.row))

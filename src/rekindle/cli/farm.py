@@ -1,5 +1,6 @@
 import sys
 
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import NeedsInvitation
 
@@ -12,8 +13,6 @@ def run(session: Session) -> Answer:
     and prints one line for each worker; that line holds a token, so give it to that machine alone. Then build with
     --farm.
     """
-    from rekindle import api
-
     args = session.args
     if args.step == "up":
         raised = session.call(api.farm_up)

@@ -1,3 +1,4 @@
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
@@ -11,7 +12,6 @@ def run(session: Session) -> Answer:
     the wheel has and put into its libraries. 'make' writes only the new code, a small file; 'apply' puts such a file
     into the wheel it belongs to, on any machine, without compiler or GPU.
     """
-    from rekindle import api
     from rekindle.model.graft import GraftOptions
 
     args = session.args

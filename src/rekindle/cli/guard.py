@@ -1,3 +1,4 @@
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 
 
@@ -7,7 +8,5 @@ def run(session: Session) -> Answer:
     What was meant stands in the environment (rekindle up leaves it there, --record writes it) or in a file of
     constraints. The culprit is read from pip's own records; nothing is changed.
     """
-    from rekindle import api
-
     report = session.call(api.guard)
     return Answer(report, good=report.good)

@@ -3,6 +3,7 @@ import platform
 
 from msgspec.structs import replace
 
+from rekindle import api
 from rekindle.cli.verb import Answer, Session, place_for
 from rekindle.errors import BadInput
 from rekindle.model.machine import Machine, cpu_arch
@@ -17,7 +18,6 @@ def run(session: Session) -> Answer:
     torch==2.6.0. A directory or an archive (zip, tar) of wheels gives one line per wheel. Nothing is imported and no
     vendor's tool is needed.
     """
-    from rekindle import api
     from rekindle.model.spoken import spoken_bytes
     from rekindle.model.wheel import InspectOptions
 
@@ -78,8 +78,6 @@ def _other_arch(machine: Machine | None) -> str | None:
 
 
 def _machine(args: argparse.Namespace) -> tuple[Machine | None, str]:
-    from rekindle import api
-
     flags = {name: value for name in _DESCRIBES if (value := getattr(args, name)) not in (None, [])}
     if args.machine:
         if flags:

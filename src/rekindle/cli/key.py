@@ -1,5 +1,6 @@
 from pathlib import Path
 
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
@@ -10,8 +11,6 @@ def run(session: Session) -> Answer:
     Keys are Ed25519 and lie in your configuration folder (REKINDLE_KEYS names another). The private key has no
     password: whoever can read the file can sign as you.
     """
-    from rekindle import api
-
     args = session.args
     if args.action in ("trust", "sign") and not args.file:
         raise BadInput("which file?", remedy=f"rekindle key {args.action} FILE")

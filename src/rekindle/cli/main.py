@@ -12,6 +12,7 @@ import importlib
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -29,8 +30,6 @@ VERBS = {name: summary for name, (summary, _) in read_sections("rekindle").items
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of ``rekindle --help``: the verbs with what they do."""
-    import textwrap
-
     before = max(map(len, VERBS)) + 4
     columns = max(24 + before, terminal_columns() - 1)
     verbs = [

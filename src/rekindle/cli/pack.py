@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from rekindle import api
 from rekindle.cli.plan import machine_and_wish
 from rekindle.cli.verb import Answer, Session, show_then_ask
 from rekindle.errors import BadInput
@@ -13,7 +14,6 @@ def run(session: Session) -> Answer:
     a yes. The folder holds an install script that needs neither Rekindle nor a network, the plan with its reasons,
     SHA-256 sums and, with --sign, a signature. An interrupted pack is continued by the same command.
     """
-    from rekindle import api
     from rekindle.model.journey import Card
     from rekindle.model.pack import PackOptions
     from rekindle.model.plan import Plan

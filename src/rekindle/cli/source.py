@@ -1,3 +1,4 @@
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 
 _FACTS = ("cmake", "compiler", "setuptools", "numpy", "glibc", "cuda", "rocm", "fmt", "os", "arch", "backend")
@@ -5,7 +6,6 @@ _FACTS = ("cmake", "compiler", "setuptools", "numpy", "glibc", "cuda", "rocm", "
 
 def run(session: Session) -> Answer:
     """A PyTorch, torchvision or torchaudio tree that is ready to build, whatever its age."""
-    from rekindle import api
     from rekindle.model.source import FetchOptions, PatchOptions
 
     args = session.args

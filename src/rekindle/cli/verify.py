@@ -1,3 +1,4 @@
+from rekindle import api
 from rekindle.cli.plan import read_companions, read_settings
 from rekindle.cli.verb import Answer, Session, place_for
 from rekindle.errors import BadInput
@@ -10,7 +11,6 @@ def run(session: Session) -> Answer:
     installed into a fresh environment that is thrown away afterwards. A wheel that was not built here runs in a sandbox
     without network and home (bubblewrap, on Linux); where there is none, that is said.
     """
-    from rekindle import api
     from rekindle.model.verify import VerifyOptions
 
     args = session.args

@@ -95,8 +95,7 @@ def _begin(options: AdoptOptions, progress: Progress, confirm: Callable[[Adoptio
 
 
 def is_same_torch(there: str, wanted: str) -> bool:
-    """Is the torch of an earlier adoption the one that would be chosen now? A grafted one says more than its official
-    wheel, and an index may leave the flavour out."""
+    """Is the torch that was adopted the one of now? A grafted one says more, and an index may leave the flavour out."""
     public, _, flavour = wanted.partition("+")
     return there in (wanted, public) or there.startswith(f"{wanted}{'.' if flavour else '+'}")
 
@@ -228,8 +227,8 @@ class _Adopting(SwapForecast):
     def _swap(
         self, foreseen: Foreseen, moves: Sequence[tuple[str, str]]
     ) -> tuple[VerifyReport, str | None, tuple[str, ...]]:
-        """Keep, swap, prove: the proof, torch's version, and the files that keep it so. The first adoption's copy stays
-        until its undo, a later one's until its proof. ``moves`` are folders of extensions that are switched off."""
+        """Keep, swap, prove: the proof, torch's version, the files that keep it. The first adoption's copy stays until
+        its undo, a later one's until its proof; ``moves`` are folders of extensions that are switched off."""
         first, again = adopt_forecast.kept_environments(self.root)
         before = first.record
         kept = first if before is None else again
@@ -261,8 +260,8 @@ class _Adopting(SwapForecast):
         """Take out what cannot stay, put in what was foreseen, and say what is to be kept of it."""
         self.progress.stage("swap", f"into {self.python}")
         host, beside = self.host, self.beside
-        if goes := list(self.goes):
-            argv = [*pip_of(host, self.python), "uninstall", "--yes", *goes]
+        if self.goes:
+            argv = [*pip_of(host, self.python), "uninstall", "--yes", *self.goes]
             installing.run_logged(argv, self.workspace.new_log("adopt"), self.progress)
         installed = installing.install(self.order, requests, foreseen)
         now = ask_contents(host, self.python, files=True)

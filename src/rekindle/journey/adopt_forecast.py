@@ -157,8 +157,8 @@ def recover_environment(root: Path) -> bool:
 
 
 def finish_restoring(folder: Path, facts: Facts) -> bool:
-    """Killed between its two renames, an undo left no environment by which an application could be recognised: the one
-    that was kept takes its place. Was there one?"""
+    """Killed between its renames, an undo left no environment to recognise: the kept one takes its place. Was there
+    one?"""
     places = {
         Path(os.path.normpath(folder / inside / python))
         for app in facts.apps.app.values()

@@ -30,6 +30,8 @@ from rekindle.scripts.quoting import pasted
 Confirm = Callable[[Plan, Callable[[], Card]], bool]
 
 _SHOWN = 6
+_ANSWER_SECONDS = 5.0
+_MOST_WHEELS = 40
 
 
 def make_card(
@@ -50,6 +52,7 @@ def make_card(
     graft = plan.graft
     sizes = [package.bytes for package in packages or () if package.bytes is not None]
     free = free_bytes(target.folder or Path(target.python))
+    disk = build.disk_gib if build else use_disk_gib(plan.backend, load_facts()) + (graft.disk_gib or 0 if graft else 0)
     return Card(
         what=_spoken_items(plan, requests, companions),
         places=tuple(map(without_password, places)),
@@ -57,9 +60,7 @@ def make_card(
         download_bytes=sum(sizes) if packages is not None and (sizes or not packages) else None,
         download_unknown=len(packages or ()) - len(sizes),
         largest=largest(packages or ()),
-        disk_gib=build.disk_gib
-        if build
-        else use_disk_gib(plan.backend, load_facts()) + (graft.disk_gib or 0 if graft else 0),
+        disk_gib=disk,
         disk_free_gib=None if free is None else round(free / GIB, 1),
         memory_gib=build.memory_gib if build else None,
         minutes=build.minutes if build else graft.minutes if graft else None,
@@ -94,11 +95,10 @@ def look_for_network(places: Sequence[str]) -> str | None:
 def refuse_unreachable(network: str | None, reachable: Sequence[str] = ()) -> None:
     """``network`` is why a place does not answer; ``reachable`` are lines that would work from here."""
     if network:
-        ways = " or ".join(reachable)
+        ways = f"what can be had from here: {' or '.join(reachable)}; or " if reachable else ""
         raise StageFailed(
             f"no network: {network}",
-            remedy=(f"what can be had from here: {ways}; or " if ways else "")
-            + "connect (or set HTTPS_PROXY) and run the same command again; or fetch from a mirror with "
+            remedy=f"{ways}connect (or set HTTPS_PROXY) and run the same command again; or fetch from a mirror with "
             "--index URL, from a folder of wheels with --find-links DIR, and ask no index with --offline",
         )
 
@@ -113,16 +113,10 @@ def refuse_hopeless(card: Card, host: Host) -> None:
             f"{spoken_bytes(need)}",
             remedy="make room ('rekindle clean' removes what earlier runs left), or name another place with --venv",
         )
-    refuse_small_temporary(card, host)
-
-
-def refuse_small_temporary(card: Card, host: Host) -> None:
-    """pip downloads into the temporary directory, which may be another disk than the environment's, and a small one."""
-    if card.installer != "pip" or not any(place.startswith(("http:", "https:")) for place in card.places):
-        return
-    place = tempfile.gettempdir()
-    short = first_shortage([Demand("download", place, card.download_bytes)], free_space(host))
-    if short is not None:
+    # pip downloads into the temporary directory, which may be another disk than the environment's, and a small one.
+    place, fetches = tempfile.gettempdir(), any(place.startswith(("http:", "https:")) for place in card.places)
+    demands = [Demand("download", place, card.download_bytes)] if card.installer == "pip" and fetches else []
+    if short := first_shortage(demands, free_space(host)):
         raise NotReady(
             f"pip downloads {spoken_bytes(card.download_bytes or 0)} into {place}, and {spoken_bytes(short.free)} are"
             " free there",
@@ -144,10 +138,6 @@ def _spoken_items(plan: Plan, requests: Sequence[Request], companions: Sequence[
         nvcc = f"nvcc of CUDA {graft.toolkit}, {f'in {graft.toolkit_here}' if graft.toolkit_here else missing}"
         names[0] = f"{graft.wheel}, grafted for {', '.join(graft.archs)} by {graft.file or nvcc}"
     return tuple(names)
-
-
-_ANSWER_SECONDS = 5.0
-_MOST_WHEELS = 40
 
 
 def reachable_ways(machine: Machine, options: UpOptions) -> tuple[str, ...]:

@@ -61,7 +61,11 @@ def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Pro
     root = workspace.source / "spark"
     walk.leg("unpack", "the miniature source tree", lambda: _unpack(root), str)
     tree = walk.leg("patch", "fixes for today's tools", lambda: patch_spark(root, cmake=cmake), summarise_patches)
-    _need_compiler(examined)
+    missing = next((check for check in examined.checks if check.id == "compiler" and check.status == "fail"), None)
+    if missing is not None and examined.os.system == "windows":
+        # Windows brings no compiler, and CMake's own words about it name neither the product nor the way.
+        why = "the demo ends here: it compiles C++, and this Windows has no Visual Studio with the C++ tools"
+        raise MissingTool(why, remedy=missing.fix or "rekindle doctor")
     write_atomically(workspace.plan, encode(plan))
     mark_made(plan)
     inputs = digest(plan, tree.digest or "", spark.tree_digest(), platform.python_version(), cmake or "")
@@ -95,27 +99,18 @@ def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Pro
         digest(built.wheel_sha256, plan),
         lambda: verify(wheel=wheel, python=sys.executable, plan=workspace.plan, gpu=owed, progress=walk.inner),
     )
+    verdict = f"spark runs on this machine: {proof.passed} checks passed"
+    if not proof.good:
+        verdict = f"spark was built, but it is not proven to work: {summarise_proof(proof)}"
     return end(
         arrived=proof.good,
-        verdict=f"spark runs on this machine: {proof.passed} checks passed"
-        if proof.good
-        else f"spark was built, but it is not proven to work: {summarise_proof(proof)}",
+        verdict=verdict,
         wheel=str(wheel),
         wheel_sha256=built.wheel_sha256,
         inspection=report,
         verification=proof,
         next=("rekindle plan", "rekindle up"),
     )
-
-
-def _need_compiler(examined: Examination) -> None:
-    """Windows brings no compiler, and CMake's own words about it name neither the product nor the way."""
-    missing = next((check for check in examined.checks if check.id == "compiler" and check.status == "fail"), None)
-    if missing is not None and examined.os.system == "windows":
-        raise MissingTool(
-            "the demo ends here: it compiles C++, and this Windows has no Visual Studio with the C++ tools",
-            remedy=missing.fix or "rekindle doctor",
-        )
 
 
 def _plan(examined: Examination, use_cuda: bool, cmake: str | None) -> Plan:

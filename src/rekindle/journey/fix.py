@@ -94,11 +94,10 @@ def fix_command(
     first = call = Call(command=tuple(command))
     diagnosis, host = run(call), LiveHost()
     attempts: list[FixAttempt] = []
-    settles: list[Undo] = []
-    repeats = 0
+    settles, tried = list[Undo](), 0
     # What was changed is undone on the way out, an interrupt's too, unless the command passes in the end.
     with contextlib.ExitStack() as undoing:
-        while diagnosis.exit_code and repeats < MOST_FIXES:
+        while diagnosis.exit_code and tried < MOST_FIXES:
             shown = [each.shown for each in attempts]
             offers = (
                 (match, action, fix)
@@ -122,7 +121,7 @@ def fix_command(
             except RekindleError as error:
                 end("undone", f"that could not be done: {error.message}", said=error.message)
                 continue
-            repeats += 1
+            tried += 1
             fewer = isinstance(action, causes.FewerJobs)
             with contextlib.ExitStack() as trying:
                 trying.callback(undo)

@@ -1,5 +1,5 @@
-"""The legs of a graft: an official wheel gets code for the card, or a graft file made before is applied to it. What
-makes one needs NumPy, which the other ways do without, and is read when it is called."""
+"""The legs of a graft: an official wheel gets code for the card, or a graft file made before is applied to it. NumPy,
+which the other ways do without, is read only where one is made."""
 
 from pathlib import Path
 
@@ -26,8 +26,7 @@ def check_graft(outline: GraftOutline, cuda: str | None) -> None:
 def graft_requests(
     walk: Walk, plan: Plan, requests: tuple[Request, ...], options: UpOptions
 ) -> tuple[Path, tuple[Request, ...]]:
-    """The grafted wheel, and the requests with it in the place of the official one. Units that cannot be made stay
-    without code: the proof says what that means."""
+    """The grafted wheel, and the requests with it for the official one. The proof says what units without code mean."""
     torch, outline = next(request for request in requests if request.name == "torch"), plan.graft
     assert outline is not None
 

@@ -247,10 +247,8 @@ def matrix_publish(
 def matrix_slurm(
     table: Path = TABLE, *, only: Sequence[str] = (), cores: int = 8, trust: bool = False
 ) -> model.MatrixScript:
-    """The matrix as a Slurm array script; the cells are written out so that ``matrix cell`` finds them.
-
-    The nodes do not ask: cells from elsewhere are refused here, as by ``matrix_run``.
-    """
+    """The matrix as a Slurm array script, its cells written out for ``matrix cell``. The nodes do not ask: cells from
+    elsewhere are refused here."""
     from rekindle.journey.matrix_work import admit_cells
 
     lock = load_lock(table)

@@ -148,15 +148,11 @@ class _Planner:
                 return (Reason(code="spark-toolkit", text=why),)
             archs = tuple(axes["archs"].split(";"))
         baseline = {"SPARK_BASELINE_FLAGS": f"-march={axes['cpu']}"} if "cpu" in axes else {}
+        kit, release, settings = cuda.toolkit if cuda else None, tree_version(), baseline | self._defaults.settings
         plan = plan_spark(
-            self._machine,
-            version=tree_version(),
-            python=axes["python"],
-            cuda=cuda.toolkit if cuda and archs else None,
-            archs=archs,
-            settings=baseline | self._defaults.settings,
+            self._machine, version=release, python=axes["python"], cuda=kit, archs=archs, settings=settings
         )
-        return _name_for_cpu(plan, f"{tree_version()}+{variant}", "SPARK_BUILD_VERSION", axes)
+        return _name_for_cpu(plan, f"{release}+{variant}", "SPARK_BUILD_VERSION", axes)
 
     @functools.cached_property
     def _cuda(self) -> UsableCuda:
@@ -164,8 +160,10 @@ class _Planner:
 
     def _plan_torch(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
         """One wheel for cards that never meet in one machine: each of them must have such a plan; the first is it."""
-        cards = [axes["card"]] if "card" in axes else [_as_card(arch) for arch in axes.get("archs", "").split(";")]
-        plans = [self._plan_for_card(card, axes) for card in (cards if axes.get("variant") != "cpu" else [""])]
+        archs = [arch.removesuffix("+PTX").replace(".", "") for arch in axes.get("archs", "").split(";")]
+        named = [arch if arch.startswith(("gfx", "sm_")) else f"sm_{arch}" for arch in archs]  # 3.5 means sm_35
+        cards = [""] if axes.get("variant") == "cpu" else [axes["card"]] if "card" in axes else named
+        plans = [self._plan_for_card(card, axes) for card in cards]
         return next((plan for plan in plans if isinstance(plan, tuple)), plans[0])
 
     def _plan_for_card(self, card: str, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
@@ -203,11 +201,6 @@ def _name_for_cpu(plan: Plan, version: str, variable: str, axes: Mapping[str, st
     part = re.sub("[^a-z0-9]+", ".", axes["cpu"].lower()).strip(".")
     recipe = replace(plan.build, env=plan.build.env | {variable: f"{version}-{part}"})
     return replace(plan, build=recipe)
-
-
-def _as_card(arch: str) -> str:
-    """``3.5`` → ``sm_35``; ``gfx906`` stays."""
-    return arch if arch.startswith(("gfx", "sm_")) else f"sm_{arch.removesuffix('+PTX').replace('.', '')}"
 
 
 def _toolkit(variant: str | None) -> dict[str, Any]:

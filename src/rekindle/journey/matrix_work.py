@@ -60,9 +60,9 @@ def matrix_cell(
         except WorkspaceBusy:
             raise
         except (RekindleError, OSError) as error:
-            said = error.message if isinstance(error, RekindleError) else str(error)
             setup = isinstance(error, BadInput | MissingTool | NotReady | OSError)
-            state = ledger.fail_attempt(state, ledger.classify(said, default="setup" if setup else "compile"), said)
+            kind = ledger.classify(str(error), default="setup" if setup else "compile")
+            state = ledger.fail_attempt(state, kind, str(error))
         folder.save(state)
     return state
 
@@ -160,7 +160,8 @@ def _prove_wheel(folder: ledger.CellFolder, cell: Cell, state: CellState, progre
     """Inspected always; verified where asked for. A wheel that cannot be tried here stays ``built`` and says why."""
     if not state.wheel:
         return ledger.end_attempt(state)
-    progress.stage("inspect", Path(state.wheel).name)
+    wheel = Path(state.wheel)
+    progress.stage("inspect", wheel.name)
     report = inspect(state.wheel, cpu=False, progress=progress)
     write_atomically(folder.wheels / "inspect.json", encode(report))
     kernels = report.gpu.kernels
@@ -174,13 +175,8 @@ def _prove_wheel(folder: ledger.CellFolder, cell: Cell, state: CellState, progre
             why = f"not proven: this CPU lacks {', '.join(lacking[:3])}"
             return ledger.end_attempt(replace(state, proof=why))
     progress.stage("verify", cell.prove)
-    proof = verify(
-        wheel=Path(state.wheel or ""),
-        level=cell.prove,
-        plan=ledger.tree_place(folder.root, cell.tree) / "plan.json",
-        save=folder.wheels / "verify.json",
-        progress=progress,
-    )
+    plan, save = ledger.tree_place(folder.root, cell.tree) / "plan.json", folder.wheels / "verify.json"
+    proof = verify(wheel=wheel, level=cell.prove, plan=plan, save=save, progress=progress)
     words = f"{proof.passed} passed, {proof.failed} failed, {proof.skipped} skipped"
     if proof.good:
         return ledger.end_attempt(replace(state, stage="proven", proof=words))

@@ -23,8 +23,7 @@ from rekindle.interpreters import other_machine
 from rekindle.interpreters.installer import Installer, PipSettings, choose_installer, read_pip_settings
 from rekindle.journey.card import Confirm, free_bytes, look_for_network, make_card, refuse_unreachable
 from rekindle.journey.install import index_places, wanted_from
-from rekindle.journey.pack_folder import PYTHON, SOURCE, WHEELS, PackFolder, pack_links
-from rekindle.journey.pack_source import pack_source
+from rekindle.journey.pack_folder import PYTHON, SOURCE, WHEELS, PackFolder, pack_links, pack_source
 from rekindle.journey.resolve import groups_of, lock_lines, resolve
 from rekindle.journey.target import InstallTarget
 from rekindle.model.document import encode
@@ -159,8 +158,8 @@ class _Packing:
     def add(
         self, chosen: dict[str, Package], group: Sequence[Request], limits: Sequence[str], *, beside: bool = False
     ) -> None:
-        """Resolve a group and put what is new into ``chosen``. What goes ``beside`` torch comes from pip's own index,
-        and what it asks for also from where torch lies."""
+        """Resolve a group into ``chosen``; ``beside`` torch from pip's own index, what it asks for also from where
+        torch lies."""
         installer = self.installer
         if beside:
             indexes = tuple(dict.fromkeys(request.index for request in self.requests if request.index))

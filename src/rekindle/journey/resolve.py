@@ -106,9 +106,8 @@ def _is_enough(done: Completed, report: bytes) -> bool:
 
 
 def _asked_place(where: Request, installer: Installer) -> str:
-    if installer.offline:
-        return "the wheels that are here"
-    return without_password(where.index or where.links or "pip's own index")
+    place = without_password(where.index or where.links or "pip's own index")
+    return "the wheels that are here" if installer.offline else place
 
 
 def place_words(where: Request, installer: Installer) -> list[str]:
@@ -160,12 +159,7 @@ def _read_package(row: dict[str, Any]) -> Package:
     )
 
 
-def _refusal(
-    group: Sequence[Request],
-    stderr: str,
-    python: str,
-    installer: Installer = Installer(),  # noqa: B008 (frozen)
-) -> StageFailed:
+def _refusal(group: Sequence[Request], stderr: str, python: str, installer: Installer) -> StageFailed:
     where = _asked_place(group[0], installer)
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     # Where the index was never reached (no name, no proxy, no trust) pip also says that it has no such version.
@@ -174,20 +168,18 @@ def _refusal(
         remedy = f"{advice.title}: {advice.fix[0]}" if advice.fix else advice.title
         return CommandFailed([f"{python} -m pip"], 1, [*lines, advice.evidence], remedy=remedy)
     for request in group:
-        wanted = exact(request)
+        wanted, name = exact(request), request.name
         if any(wanted in line and "No matching distribution" in line for line in lines):
             offered = next((line.partition("(from versions: ")[2].rstrip(")") for line in lines if wanted in line), "")
-            others = [word for word in offered.split(", ") if word and word != "none"][-6:]
+            others = ", ".join([word for word in offered.split(", ") if word and word != "none"][-6:])
             version = request.version or request.specifier
             if installer.offline:
-                has = f" ({request.name} {', '.join(others)} is)" if others else ""
-                return StageFailed(
-                    f"{request.name} {version} is not among the wheels that are here{has}",
-                    remedy="name their folder with --find-links DIR, or what is there with --torch and --python",
-                )
-            has = f"; it has {', '.join(others)}" if others else ""
+                has = f" ({name} {others} is)" if others else ""
+                remedy = "name their folder with --find-links DIR, or what is there with --torch and --python"
+                return StageFailed(f"{name} {version} is not among the wheels that are here{has}", remedy=remedy)
+            has = f"; it has {others}" if others else ""
             return StageFailed(
-                f"{where} has no {request.name} {version}{has}",
+                f"{where} has no {name} {version}{has}",
                 remedy="another build of the same release is not what was planned: leave --index out, or plan what "
                 "this index has with --torch and --variant",
             )
@@ -213,12 +205,10 @@ def spoken_packages(packages: Sequence[Package]) -> str:
     """One line for people: how many, how much, and the large ones by name."""
     if not packages:
         return "nothing new is needed"
-    sizes = [package.bytes for package in packages if package.bytes is not None]
-    unknown = len(packages) - len(sizes)
-    size = "of unknown size"
+    sizes, names = [package.bytes for package in packages if package.bytes is not None], largest(packages)
+    size, unknown = "of unknown size", len(packages) - len(sizes)
     if sizes:
         size = spoken_bytes(sum(sizes)) + (f" and {unknown} {size}" if unknown else "")
-    names = largest(packages)
     more = f" and {len(packages) - len(names)} smaller" if len(packages) > len(names) else ""
     return f"{len(packages)} packages, {size} to fetch: {', '.join(names)}{more}"
 

@@ -38,7 +38,7 @@ from rekindle.journey.walk import Walk, digest, write_report
 from rekindle.model.build import BuildFailure
 from rekindle.model.build_options import most_jobs
 from rekindle.model.document import encode
-from rekindle.model.journey import BuiltCompanion, Card, Installation, Journey, Package, UpOptions
+from rekindle.model.journey import BuiltCompanion, Card, Installation, Journey, UpOptions
 from rekindle.model.machine import Check, Machine
 from rekindle.model.plan import Plan, Request, TorchReady, Wish
 from rekindle.model.progress import Progress, Silent, tell_while
@@ -253,16 +253,13 @@ class _PlannedUp:
         # apt asks the mirror that the machine knows.
         fetched = self.plan.build is not None and self.plan.build.origin == "debian" and not self.options.source
         archive = ("Debian's archive of sources",) if fetched and not self.options.offline else ()
-        requests: tuple[Request, ...] = ()
-        packages: tuple[Package, ...] | None = None
-        if self.plan.answer in ("install", "graft"):
-            requests = self.requests
-            try:
-                packages = installing.all_packages(self._foresee(requests)) if network is None else None
-            except StageFailed as error:
-                if self.options.offline and (ways := self._reachable_ways()):
-                    error.remedy = f"{ways[0]} takes what is there; or name another folder with --find-links DIR"
-                raise
+        requests = self.requests if self.plan.answer in ("install", "graft") else ()
+        try:
+            packages = installing.all_packages(self._foresee(requests)) if requests and network is None else None
+        except StageFailed as error:
+            if self.options.offline and (ways := self._reachable_ways()):
+                error.remedy = f"{ways[0]} takes what is there; or name another folder with --find-links DIR"
+            raise
         return make_card(
             self.plan,
             requests,
@@ -280,8 +277,7 @@ class _PlannedUp:
             return reachable_ways(self.machine, self.options)
 
     def _places(self) -> tuple[str, ...]:
-        """Where things would be fetched from, as far as that is known beforehand: indexes, and of a build the
-        repositories that it cannot do without and has not fetched yet."""
+        """Where things would be fetched from: indexes, and of a build the repositories that it has not fetched yet."""
         if self.options.offline:
             return self.options.find_links
         if self.plan.answer != "build":
@@ -326,13 +322,11 @@ class _PlannedUp:
         fresh = not (place / "python").is_dir()
         checks: tuple[Check, ...] = ()
         shared: dict[str, Any] = {"python": self.build_python, "place": place}
-        if self.options.wheel is None:
+        if not (whole := self.options.wheel is not None):
             later, source = self._later_places(), self.options.source
             checks = build_checks(self.plan, **shared, source=source, installs=fresh, places=later)
         for companion in self.companions_to_build:
-            assert companion.version is not None
-            whole = self.options.wheel is not None
-            checks += companion_checks(self.plan, companion.name, companion.version, **shared, whole=whole)
+            checks += companion_checks(self.plan, companion.name, companion.version or "", **shared, whole=whole)
         return tuple(dict.fromkeys(checks))
 
     def _later_places(self) -> dict[DiskPhase, Path]:
@@ -344,19 +338,20 @@ class _PlannedUp:
 
     @property
     def build_python(self) -> str:
-        """The interpreter that gets the wheel. An environment of ours stands for the one it was made with: what was
-        built before it was there is kept afterwards."""
+        """The interpreter that gets the wheel; for an environment of ours its base, so that what was built before it is
+        kept."""
         if self.target.exists and not self.is_ours:
             return self.python
         return self.base if self.plan.python or self.options.python else sys.executable
 
     def build(self) -> Journey:
-        wheel = self.options.wheel.absolute() if self.options.wheel is not None else build_from_source(self.builds)
+        builds = SourceBuilds(walk=self.walk, plan=self.plan, python=self.build_python, options=self.options)
+        wheel = self.options.wheel.absolute() if self.options.wheel is not None else build_from_source(builds)
         if wheel is None:
             return self.end(True, f"{self.options.target} of torch {self.plan.torch} is built; no wheel was asked for")
         if isinstance(wheel, BuildFailure):
             return self.end(False, f"torch {self.plan.torch} was not built: {wheel.message}", failure=wheel)
-        self.built_companions = build_companions(self.builds, wheel)
+        self.built_companions = build_companions(builds, wheel)
         wheels = {self.plan.project: wheel} | {row.name: Path(row.wheel) for row in self.built_companions if row.wheel}
         ours = tuple(Request(name=name, url=str(path), why="built here") for name, path in wheels.items())
         if len(wheels) > 1 and "<" in (self.plan.numpy or ""):
@@ -364,10 +359,6 @@ class _PlannedUp:
             ours += (Request(name="numpy", specifier=self.plan.numpy, why=f"what torch {self.plan.torch} can use"),)
         inputs = digest(self.inputs, *map(sha256_of, wheels.values()))
         return self._prove(self._installed(ours, inputs), wheel)
-
-    @property
-    def builds(self) -> SourceBuilds:
-        return SourceBuilds(walk=self.walk, plan=self.plan, python=self.build_python, options=self.options)
 
     def _installed(self, requests: tuple[Request, ...], inputs: str) -> Installation:
         """Kept only while the environment is exactly as the install left it."""
@@ -387,14 +378,11 @@ class _PlannedUp:
                     shutil.rmtree(target.folder, ignore_errors=True)
                 raise
 
-        installed = self.walk.kept_leg(
-            "install",
-            f"into {self.python}",
-            Installation,
-            inputs,
-            make,
-            still_good=lambda kept: bool(kept.fingerprint) and self._fingerprint() == kept.fingerprint,
-        )
+        def unchanged(kept: Installation) -> bool:
+            return bool(kept.fingerprint) and self._fingerprint() == kept.fingerprint
+
+        where = f"into {self.python}"
+        installed = self.walk.kept_leg("install", where, Installation, inputs, make, still_good=unchanged)
         self.keeps = targets.write_keeps(self._keep_folder, requests, installed, look_into(LiveHost(), self.python))
         set_variables(LiveHost(), self.python, self.target.folder, self.plan.env)
         return installed
@@ -442,21 +430,20 @@ class _PlannedUp:
             beside=tuple(provable([*dict.fromkeys((*there, *built))])),
             progress=self.walk.inner,
         )
-        sha256, state = installed.wheel_sha256, installed.fingerprint
-        return msgspec.structs.replace(proof, wheel_sha256=sha256, environment_digest=state)
+        about = {"wheel_sha256": installed.wheel_sha256, "environment_digest": installed.fingerprint}
+        return msgspec.structs.replace(proof, **about)
 
     def _refuse_changed(self, installed: Installation, wheel: Path | None) -> None:
         """What was proved is what was installed: neither the environment nor the wheel was swapped meanwhile."""
+        said, again = (
+            "was changed between install and verify, so the proof is",
+            "run the same command again: it installs",
+        )
         if self._fingerprint() != installed.fingerprint:
-            raise StageFailed(
-                f"{self.python} was changed between install and verify, so the proof is about something else",
-                remedy="run the same command again: it installs and proves anew",
-            )
+            raise StageFailed(f"{self.python} {said} about something else", remedy=f"{again} and proves anew")
         if wheel is not None and sha256_of(wheel) != installed.wheel_sha256:
-            raise StageFailed(
-                f"{wheel} was changed between install and verify, so the proof is not about this file",
-                remedy="run the same command again: it installs and proves the wheel that lies there now",
-            )
+            remedy = f"{again} and proves the wheel that lies there now"
+            raise StageFailed(f"{wheel} {said} not about this file", remedy=remedy)
 
     def end(self, arrived: bool, verdict: str, *, proof: VerifyReport | None = None, **more: Any) -> Journey:
         use = targets.next_steps(self.target, self.keeps) if proof and proof.good else ()
