@@ -144,8 +144,10 @@ def index_check(
     from rekindle.index.wheelhouse.checking import check_house
 
     believed, place, now = believed_keys(map(Path, keys)), seen or _lists_seen(), datetime.now(UTC)
-    check = functools.partial(check_house, root, checker(believed), keys_known=bool(believed), seen=place)
-    return check(new_house=new_house, now=now, progress=progress or Silent())
+    listener = progress or Silent()
+    return check_house(
+        root, checker(believed), keys_known=bool(believed), seen=place, new_house=new_house, now=now, progress=listener
+    )
 
 
 def index_sync(root: str, target: str, *, endpoint: str | None = None, progress: Progress | None = None) -> Synced:
