@@ -27,7 +27,7 @@ from rekindle.interpreters.app_folder import find_app
 from rekindle.interpreters.packages import look_into
 from rekindle.journey import adopt, adopt_forecast
 from rekindle.journey import install as installing
-from rekindle.journey.adopt_environment import recover_environment
+from rekindle.journey.adopt_forecast import recover_environment
 from rekindle.model.adopt import Adoption
 from rekindle.model.companion import AppUse
 from rekindle.model.machine import Machine

@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from needs import tool
 from rekindle import api
-from rekindle.api.decision_table import NO_CARD, SYSTEMS, reader_text
+from rekindle.api.decision_table import NO_CARD, READER, SYSTEMS
 from rekindle.facts import load_facts
 from rekindle.facts.gpus import find_by_pci_id
 from rekindle.model.machine import Drivers, Gpu
@@ -78,7 +79,9 @@ def test_two_thousand_machines_get_the_planners_answer(table: DecisionTable, tmp
     asked = list(machines(table))
     (tmp_path / "table.json").write_bytes(msgspec.json.encode(table))
     (tmp_path / "machines.json").write_text(json.dumps(asked), encoding="utf-8")
-    (tmp_path / "choose_torch.js").write_text(reader_text(), encoding="utf-8")
+    (tmp_path / "choose_torch.js").write_text(
+        resources.files("rekindle.api").joinpath(READER).read_text("utf-8"), encoding="utf-8"
+    )
     files = [str(tmp_path / name) for name in ("choose_torch.js", "table.json", "machines.json")]
     done = subprocess.run(["node", "-e", ASK, *files], capture_output=True, text=True, check=True)
     wrong = []
@@ -94,7 +97,9 @@ def test_two_thousand_machines_get_the_planners_answer(table: DecisionTable, tmp
 @tool("node")
 def test_what_the_table_does_not_know_is_said_to_be_unknown(table: DecisionTable, tmp_path: Path) -> None:
     (tmp_path / "table.json").write_bytes(msgspec.json.encode(table))
-    (tmp_path / "choose_torch.js").write_text(reader_text(), encoding="utf-8")
+    (tmp_path / "choose_torch.js").write_text(
+        resources.files("rekindle.api").joinpath(READER).read_text("utf-8"), encoding="utf-8"
+    )
     good = {"pci": None, "system": "windows", "driver": None, "python": "3.12"}
     odd = [good, {**good, "pci": "dead:beef"}, {**good, "system": "beos"}, {**good, "python": "2.7"}]
     (tmp_path / "machines.json").write_text(json.dumps(odd), encoding="utf-8")

@@ -1,9 +1,9 @@
 """The public library: one function per verb, one file each. Only this room knows all stages; it joins them.
 
 Every function returns a frozen value (:mod:`rekindle.model`) that is JSON on disk (``rekindle.model.document.encode``)
-and shows itself in a notebook. What cannot be done because of what was given raises a subclass of
-:class:`rekindle.errors.RekindleError` with ``message`` and ``remedy``; an answer that is no (nothing fits, a build or
-a check failed) is a value.
+and shows itself in a notebook; one with ``options`` takes them as that value, or each field by its name. What cannot be
+done because of what was given raises a subclass of :class:`rekindle.errors.RekindleError` with ``message`` and
+``remedy``; an answer that is no (nothing fits, a build or a check failed) is a value.
 """
 
 import importlib

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.api.explain import with_cause
 from rekindle.api.extensions import with_own_plan, with_sources
@@ -62,7 +62,7 @@ def build(
     >>> type(outcome).__name__, outcome.phase in ("configure", "compile"), bool(outcome.message)
     ('BuildFailure', True, True)
     """
-    order = order_for(msgspec.structs.replace(options or BuildOptions(), **choices), progress)
+    order = order_for(replace(options or BuildOptions(), **choices), progress)
     trust = trust or isinstance(order.options.plan, Plan)
     admit_here(order.plan, trust=trust)
     with order.workspace.lock("build"):
@@ -74,19 +74,11 @@ def carry_out(order: BuildOrder, progress: Progress | None, *, trust: bool) -> B
     from rekindle.build import build as run
 
     admit_here(order.plan, trust=trust)
-    results = []
+    results, what = [], (order.plan, order.tree, order.workspace)
     for number, python in enumerate(order.pythons):
         options = order.options if number == 0 else order.options.for_next_python()
         try:
-            result = run(
-                order.plan,
-                order.tree,
-                order.workspace,
-                python=python,
-                options=options,
-                editable=order.editable,
-                progress=progress,
-            )
+            result = run(*what, python=python, options=options, editable=order.editable, progress=progress)
         except BuildFailed as error:
             assert isinstance(error.failure, BuildFailure)
             return with_cause(error.failure, order.plan)
@@ -101,10 +93,8 @@ def carry_out(order: BuildOrder, progress: Progress | None, *, trust: bool) -> B
 def build_one(
     options: BuildOptions, progress: Progress | None = None, *, trust: bool = False
 ) -> BuildResult | BuildFailure:
-    """One wheel for one Python in a workspace that the caller has locked, read back against its plan.
-
-    ``trust`` is for a plan that was admitted already; any other must have been made here.
-    """
+    """One wheel for one Python in a workspace that the caller has locked, read back against its plan. ``trust`` is for
+    a plan that was admitted already; any other must have been made here."""
     built = carry_out(order_for(options), progress, trust=trust)
     return built if isinstance(built, BuildFailure) else built.results[0]
 
@@ -122,7 +112,7 @@ def build_checks(
     """What a planned build asks of this machine (and of the tree ``source``, where there is one), in seconds.
 
     ``installs`` asks pip as well: something else takes long before the environment is made. ``places`` are where the
-    phases after the build write: ``bundle``, ``verify``.
+    phases after the build write.
     """
     tree = with_parts(status(source)) if source is not None else None
     planned = PlannedBuild(
@@ -140,15 +130,15 @@ def build_checks(
 def companion_checks(
     plan: Plan, project: str, version: str, *, python: str, place: Path, whole: bool, host: Host | None = None
 ) -> tuple[Check, ...]:
-    """What torchvision or torchaudio ask of this machine, by a plan for their torch; with ``whole`` also what every
-    build asks, where torch itself is not built."""
+    """What torchvision or torchaudio ask of this machine, by a plan for their torch; ``whole``: and what every build
+    asks."""
     companion = plan_for(plan, SourceTree(project=project, version=version, root=str(place)))
     host = host or LiveHost()
     planned = PlannedBuild(plan=companion, python=python, place=place)
     checks = check_build(host, planned) if whole else tuple(check_companion(host, companion))
     without = "   # or leave torchvision and torchaudio out: --torch-only"
     return tuple(
-        msgspec.structs.replace(check, found=f"{project}: {check.found}", fix=f"{check.fix or ''}{without}".strip())
+        replace(check, found=f"{project}: {check.found}", fix=f"{check.fix or ''}{without}".strip())
         if check.status == "fail"
         else check
         for check in checks
@@ -183,7 +173,7 @@ def build_script(options: BuildOptions | None = None, **choices: Any) -> Text:
     >>> "setup.py" in script.text
     True
     """
-    return render_script(order_for(msgspec.structs.replace(options or BuildOptions(), **choices)))
+    return render_script(order_for(replace(options or BuildOptions(), **choices)))
 
 
 def save_bug_report(failure: BuildFailure, path: Path) -> None:
@@ -201,7 +191,7 @@ def order_for(options: BuildOptions, progress: Progress | None = None) -> BuildO
         return order
     # Its third parties as the source stage sees them; others' trees stay as they are.
     _, version = tree_version(Path(order.tree.root))
-    return dataclasses.replace(order, tree=with_parts(msgspec.structs.replace(order.tree, version=version)))
+    return dataclasses.replace(order, tree=with_parts(replace(order.tree, version=version)))
 
 
 def _add_identity(order: BuildOrder) -> BuildOrder:
@@ -214,4 +204,4 @@ def _add_identity(order: BuildOrder) -> BuildOrder:
     except BadInput:
         return order  # an extension of torch, or a tree whose version.txt is no version: nothing is known of it
     known = {name: getattr(state, name) for name in ("commit", "origin", "digest", "patches", "hipified")}
-    return dataclasses.replace(order, tree=msgspec.structs.replace(tree, **known), editable=True)
+    return dataclasses.replace(order, tree=replace(tree, **known), editable=True)

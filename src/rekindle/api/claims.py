@@ -1,8 +1,7 @@
-"""``verify --claims``: the signature, and whether what a wheel claims equals what its bytes hold.
+"""``verify --claims``: the signature, and whether what a wheel claims equals what its bytes hold. And ``key``: a
+signing key of the user's own, whose keys are believed, and signing a statement."""
 
-And ``key``: a signing key of the user's own, whose keys are believed, and signing a statement.
-"""
-
+import functools
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from rekindle.api.inspect import inspect
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, reading
 from rekindle.formats.statement import IN_TOTO, MAX_ENVELOPE_BYTES, read_statement, seal, signed_by
 from rekindle.host.files import read_head, sha256_of, write_for_user
 from rekindle.host.keys import believed_keys, checker, key_folder, new_key, read_private, trust, trusted_keys
@@ -42,15 +41,15 @@ def verify_claims(
         raise BadInput(f"there is no file {wheel}", remedy="give the path of a .whl file")
     sha256 = sha256_of(wheel)
     signature, signer, content = _signature(wheel, statement, keys)
-    small = _small_files(wheel)
+    version_py, bills = _small_files(wheel)
     report = inspect(str(wheel), cpu=cpu, progress=progress)
     material = Material(
         file=wheel.name,
         sha256=sha256,
         report=report,
         metadata_version=report.version,
-        version_py=small["version"].decode("utf-8", "replace"),
-        bills=small["bills"],
+        version_py=version_py.decode("utf-8", "replace"),
+        bills=bills,
         statement=content,
     )
     checks = (signature, *compare(material))
@@ -74,9 +73,9 @@ def _signature(
     # ``.provenance`` is what a wheelhouse serves.
     beside = [wheel.with_name(wheel.name + end) for end in (".intoto.dsse.json", ".provenance", ".intoto.json")]
     path = statement or next((path for path in beside if path.is_file()), None)
+    untried = functools.partial(ClaimCheck, id="signature", status="skipped", skip="untried")
     if path is None:
-        words = "no statement lies beside the wheel"
-        return ClaimCheck(id="signature", status="skipped", skip="untried", detail=words), None, None
+        return untried(detail="no statement lies beside the wheel"), None, None
     if not path.is_file():
         raise BadInput(f"there is no file {path}", remedy="the .intoto.dsse.json beside the wheel")
     content, envelope = None, None
@@ -88,7 +87,7 @@ def _signature(
     if envelope is None:
         if path != beside[-1]:
             raise BadInput(f"{path.name} is no signed envelope (DSSE)")
-        return ClaimCheck(id="signature", status="skipped", skip="untried", detail="nobody signed it"), None, content
+        return untried(detail="nobody signed it"), None, content
     if envelope.payload_type != IN_TOTO:
         raise BadInput(f"{path.name} is signed, but it is {envelope.payload_type!r}, not a statement about a wheel")
     believed = believed_keys(keys)
@@ -97,16 +96,15 @@ def _signature(
     if name is not None:
         return ClaimCheck(id="signature", status="passed", claimed=claimed, found=f"signed by {name}"), name, content
     if not believed:
-        text = "no key is known to check it with"
-        return ClaimCheck(id="signature", status="skipped", skip="untried", claimed=claimed, detail=text), None, content
+        return untried(claimed=claimed, detail="no key is known to check it with"), None, content
     ids = ", ".join(f"{key.name} {key.id}" for key in believed)
     text = "none of the keys that are believed made this signature, or the statement was changed after signing"
     return ClaimCheck(id="signature", status="failed", claimed=claimed, found=ids, detail=text), None, None
 
 
-def _small_files(wheel: Path) -> dict[str, Any]:
+def _small_files(wheel: Path) -> tuple[bytes, dict[str, bytes]]:
     """version.py of the package and the bills of materials, read with bounds."""
-    files: dict[str, Any] = {"version": b"", "bills": {}}
+    version, bills = b"", dict[str, bytes]()
     try:
         with zipfile.ZipFile(wheel) as archive:
             for info in archive.infolist():
@@ -114,12 +112,12 @@ def _small_files(wheel: Path) -> dict[str, Any]:
                 if info.file_size > MAX_SMALL_FILE:
                     continue
                 if len(parts) == 2 and parts[1] == "version.py":
-                    files["version"] = archive.read(info)
-                if parts[0].endswith(".dist-info") and parts[1:2] == ["sboms"] and len(files["bills"]) < MAX_BILLS:
-                    files["bills"][info.filename] = archive.read(info)
+                    version = archive.read(info)
+                if parts[0].endswith(".dist-info") and parts[1:2] == ["sboms"] and len(bills) < MAX_BILLS:
+                    bills[info.filename] = archive.read(info)
     except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, EOFError, ValueError) as error:
         raise BadInput(f"{wheel.name} is no readable wheel: {error}", remedy="download or build it again") from error
-    return files
+    return version, bills
 
 
 def _next_steps(checks: Sequence[ClaimCheck]) -> tuple[str, ...]:
@@ -160,20 +158,19 @@ def key_sign(path: Path, key: str = "rekindle", *, folder: Path | None = None) -
     statement = path.with_name(f"{path.name}.intoto.json") if path.suffix == ".whl" else path
     if statement != path and not statement.is_file():
         raise BadInput(f"there is no statement beside {path} ({statement.name})", remedy="rekindle build writes one")
-    signed = sign_statement(statement, key, folder=folder)
-    return replace(key_list(folder=folder), signed=str(signed))
+    return replace(key_list(folder=folder), signed=str(sign_statement(statement, key, folder=folder)))
 
 
 def sign_statement(path: Path, key: str, *, folder: Path | None = None) -> Path:
     """``NAME.intoto.json`` becomes ``NAME.intoto.dsse.json``, as DSSE wants it."""
-    try:
+    remedy = "the .intoto.json beside a wheel"
+    with reading(path, remedy=remedy):
         raw = read_head(path, MAX_ENVELOPE_BYTES)
+    try:
         if "subject" not in json.loads(raw):
             raise ValueError("it names no subject")
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}", remedy="the .intoto.json beside a wheel") from error
     except (ValueError, TypeError, RecursionError) as error:
-        raise BadInput(f"{path} is no in-toto statement: {error}", remedy="the .intoto.json beside a wheel") from error
+        raise BadInput(f"{path} is no in-toto statement: {error}", remedy=remedy) from error
     private = read_private(key, folder)
     target = path.with_name(path.name.removesuffix(".json") + ".dsse.json")
     write_for_user(target, seal(IN_TOTO, raw, private.id, private.sign))
@@ -182,7 +179,6 @@ def sign_statement(path: Path, key: str, *, folder: Path | None = None) -> Path:
 
 def sign_results(results: BuildResults, key: str) -> BuildResults:
     """Sign the provenance of every wheel of a build."""
-    for result in results.results:
-        if result.provenance:
-            sign_statement(Path(result.provenance), key)
+    for statement in filter(None, (result.provenance for result in results.results)):
+        sign_statement(Path(statement), key)
     return results

@@ -1,6 +1,5 @@
-"""``export table``: the planner asked for every kind of card, system and Python, and for every driver that makes a
-difference; equal answers stand once. Installers in other languages read it with the reader that goes beside it.
-"""
+"""``export table``: the planner asked for every kind of card, system, Python and driver that makes a difference, equal
+answers once. Installers in other languages read it with the reader that goes beside it."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -33,9 +32,8 @@ class _AnswerList:
     """Answers and warnings, each once, by their place."""
 
     def __init__(self) -> None:
-        self.answers: dict[bytes, int] = {}
+        self.answers: dict[bytes, tuple[int, TableAnswer]] = {}
         self.warnings: dict[tuple[str, str], int] = {}
-        self.rows: list[TableAnswer] = []
         self.memory: PlanMemory = {}
 
     def place_of(self, card: str, system: str, python: str, driver: str) -> int:
@@ -54,11 +52,7 @@ class _AnswerList:
             warnings=tuple(self.warnings.setdefault(warning, len(self.warnings)) for warning in warnings),
             cpu=_pip_without_card(name, arch, python) if plan.answer != "install" else (),
         )
-        raw = encode(row)
-        if raw not in self.answers:
-            self.answers[raw] = len(self.rows)
-            self.rows.append(row)
-        return self.answers[raw]
+        return self.answers.setdefault(encode(row), (len(self.answers), row))[0]
 
 
 @functools.cache
@@ -91,8 +85,7 @@ def decision_table(
     for number, card in enumerate(chosen):
         listener.step(number, len(chosen), card)
         rules[card] = {}
-        for system in SYSTEMS:
-            side = "windows" if system == "windows" else "linux"
+        for system, (side, _) in SYSTEMS.items():
             drivers = distinct_drivers(parse_sm(card), side, facts) if card.startswith("sm_") else ()
             rules[card][system] = {
                 python: _steps(functools.partial(lists.place_of, card, system, python), drivers) for python in pythons
@@ -104,7 +97,7 @@ def decision_table(
         pythons=tuple(pythons),
         devices={v: {d: name for d, name in ids.items() if name in chosen} for v, ids in devices.items()},
         rules=rules,
-        answers=tuple(lists.rows),
+        answers=tuple(row for _, row in lists.answers.values()),
         warnings=tuple(TableWarning(code=code, text=text) for code, text in lists.warnings),
     )
 
@@ -126,7 +119,8 @@ def export_table(out: Path | None = None, *, progress: Progress | None = None) -
     if out is not None and out.is_dir():
         path = out / "torch-table.json"
         schema = msgspec.json.format(msgspec.json.encode(msgspec.json.schema(DecisionTable)))
-        beside = {out / "torch-table.schema.json": schema, out / READER: reader_text().encode()}
+        reader = Path(__file__).with_name(READER).read_text(encoding="utf-8").encode()
+        beside = {out / "torch-table.schema.json": schema, out / READER: reader}
         for other, content in beside.items():
             write_for_user(other, content)
     if path is not None:
@@ -140,8 +134,3 @@ def export_table(out: Path | None = None, *, progress: Progress | None = None) -
         "{pci: '10de:1b80', system: 'windows', driver: null, python: '3.12'}))\"",
         beside=tuple(map(str, beside)),
     )
-
-
-def reader_text() -> str:
-    """The reader in JavaScript."""
-    return Path(__file__).with_name(READER).read_text(encoding="utf-8")

@@ -3,10 +3,11 @@
 import sys
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.api.explain import examination_with_causes
-from rekindle.doctor.examine import examine
+from rekindle.doctor.examine import examine, write_examination
+from rekindle.host.capture import RecordedHost, read_capture
 from rekindle.host.files import write_for_user
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Host
@@ -36,8 +37,6 @@ def doctor(
     True
     """
     if host is None and replay is not None:
-        from rekindle.host.capture import RecordedHost, read_capture
-
         host = RecordedHost(read_capture(replay))
     examined = examine(host or LiveHost(), workspace=workspace, try_torch=try_torch, progress=progress)
     examination = examination_with_causes(examined.examination)
@@ -52,10 +51,8 @@ def doctor(
         names = {check.id for check in asked}
         checks = (*(check for check in examination.checks if check.id not in names), *asked)
         ready = Ready(build=not any(check.status == "fail" for check in asked), use=examination.ready.use)
-        examination = msgspec.structs.replace(examination, checks=checks, ready=ready)
+        examination = replace(examination, checks=checks, ready=ready)
     if capture is not None:
-        from rekindle.doctor.examine import write_examination
-
         write_examination(examined, capture)
     if save is not None:
         write_for_user(save, encode(examination.machine))

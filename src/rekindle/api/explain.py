@@ -56,17 +56,10 @@ def _diagnose(chunks: Iterable[bytes], **where: Any) -> Diagnosis:
 
 
 def explain_command(
-    command: Sequence[str],
-    *,
-    out: BinaryIO,
-    err: BinaryIO,
-    env: Mapping[str, str] | None = None,
-    **where: Any,
+    command: Sequence[str], *, out: BinaryIO, err: BinaryIO, env: Mapping[str, str] | None = None, **where: Any
 ) -> Diagnosis:
-    """Run a command as the user would, and explain its failure; its exit code is in the answer.
-
-    A command that succeeds is not explained: nothing is to be explained. ``where`` is as for :func:`explain`.
-    """
+    """Run a command as the user would, and explain its failure (``where`` as for :func:`explain`); its exit code is in
+    the answer. One that succeeds is not explained."""
     from rekindle.host.process import run_and_copy
 
     with tempfile.TemporaryFile() as copy:
@@ -80,11 +73,8 @@ def explain_command(
 def explain_watch(
     path: Path, *, pause: float = 1.0, quiet: float = 3.0, until: Callable[[], bool] | None = None, **where: Any
 ) -> Diagnosis:
-    """Wait until a log that is being written rests for ``quiet`` seconds with a failure in it, then explain it.
-
-    A log that rests without one is waited for; ``until`` ends the waiting with what is known then. ``where`` is as for
-    :func:`explain`.
-    """
+    """Wait until a log that is being written rests for ``quiet`` seconds with a failure in it, then explain it
+    (``where`` as for :func:`explain`). One that rests without is waited for; ``until`` ends the waiting."""
     last_size, judged, rested = -1, -1, 0.0
     while True:
         size = path.stat().st_size if path.exists() else 0
@@ -142,18 +132,15 @@ def explain_try(rule: str, source: Source) -> Trials:
 
 def explain_report(source: Path | str | bytes, diagnosis: Diagnosis, target: Path) -> None:
     """Save a redacted copy of the log for a bug report."""
-    redactor = redactor_here()
     about = f"{platform.system()} {platform.release()} {platform.machine()}, Python {platform.python_version()}"
     with _open_source(source) as chunks:
-        text = make_report(chunks, diagnosis, redactor, machine=about)
+        text = make_report(chunks, diagnosis, redactor_here(), machine=about)
     write_for_user(target, text)
 
 
 def with_cause(failure: BuildFailure, plan: Plan | None = None) -> BuildFailure:
-    """The failure with its diagnosis: of the failed command alone if that is certain, else of the whole log.
-
-    CMake's message names the check that failed; why it failed stands further on, so a configure is read as a whole.
-    """
+    """The failure with its diagnosis: of the failed command alone if that is certain, else of the whole log. CMake's
+    message names the check that failed; why it failed stands further on, so a configure is read as a whole."""
     diagnosis = explain("\n".join([failure.command or "", *failure.error]), plan=plan)
     unsure = failure.phase == "configure" or not diagnosis.matches or diagnosis.matches[0].confidence != "high"
     if unsure and failure.log and Path(failure.log).is_file():

@@ -78,10 +78,8 @@ def _machine_of(plan: Plan, format: str, system: str | None, arch: str | None) -
     if plan.os is not None:
         for flag, value, planned in (("--os", system, plan.os.system), ("--arch", arch, plan.os.arch)):
             if value not in (None, planned):
-                raise BadInput(
-                    f"this plan was made for {planned}, and {flag} says {value}",
-                    remedy=f"make the plan with {flag} {value}",
-                )
+                remedy = f"make the plan with {flag} {value}"
+                raise BadInput(f"this plan was made for {planned}, and {flag} says {value}", remedy=remedy)
         return plan.os.system, plan.os.arch
     if arch is None and format in _BY_ARCH:
         raise BadInput(

@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.api.plan import plan, this_machine
 from rekindle.build.companion import Torch, find_extension, torch_in, torch_of
@@ -36,7 +36,7 @@ def with_sources(options: BuildOptions, progress: Progress | None = None) -> Bui
         return _find_tree(options)
     if options.source is not None:
         raise BadInput(f"{package} is to be fetched, and --source names a tree", remedy="give one of the two")
-    return msgspec.structs.replace(options, source=fetch_sources(package, workspace_at(options.workspace), progress))
+    return replace(options, source=fetch_sources(package, workspace_at(options.workspace), progress))
 
 
 def _find_tree(options: BuildOptions) -> BuildOptions:
@@ -54,7 +54,7 @@ def _find_tree(options: BuildOptions) -> BuildOptions:
     if len(trees) > 1:
         trees = [path for path in trees if path.name == f"{project}-{release}"] or trees
     if len(trees) == 1:
-        return msgspec.structs.replace(options, source=trees[0])
+        return replace(options, source=trees[0])
     named = f" --workspace {pasted(str(workspace.root))}" if options.workspace else ""
     raise BadInput(
         f"the workspace {workspace.root} holds {', '.join(path.name for path in trees) or f'no {project} tree'}",
@@ -67,10 +67,8 @@ def _find_tree(options: BuildOptions) -> BuildOptions:
 def fetch_sources(
     package: str, workspace: Workspace, progress: Progress | None = None, *, places: Places | None = None
 ) -> Path:
-    """The tree of a package's newest source archive (or of the version asked for) in the workspace.
-
-    One that is there already is kept with what was compiled in it: the same command continues.
-    """
+    """The tree of a package's newest source archive (or of the version asked for) in the workspace. One that is there
+    already is kept with what was compiled in it: the same command continues."""
     listener = progress or Silent()
     listener.stage("sources", package)
     sdist = find_sdist(package, places or pip_places())
@@ -84,18 +82,14 @@ def fetch_sources(
             download(sdist.file.url, archive, sha256=sdist.file.sha256, progress=listener)
         unpack(archive, tree, progress=listener)
     if find_extension(tree) is None:
-        raise BadInput(
-            f"nothing in {name} compiles against torch",
-            remedy=f"pip install {package}: it needs no build of its own for your torch",
-        )
+        remedy = f"pip install {package}: it needs no build of its own for your torch"
+        raise BadInput(f"nothing in {name} compiles against torch", remedy=remedy)
     return tree
 
 
 def with_own_plan(options: BuildOptions) -> BuildOptions:
-    """An extension needs no plan by hand: the one for this machine, and for the torch it is compiled against.
-
-    The workspace's own plan counts where it is one to build and nothing says otherwise.
-    """
+    """An extension needs no plan by hand: it gets the one for this machine and the torch it is compiled against, unless
+    the workspace's own plan is one to build and nothing says otherwise."""
     source = options.source
     if options.plan is not None:
         if options.gpus:
@@ -106,15 +100,14 @@ def with_own_plan(options: BuildOptions) -> BuildOptions:
         extends = isinstance(source, Path) and compiles_against_torch(project_of(source))
     if not extends:
         if options.gpus:
-            raise BadInput(
-                "--gpu is for extensions of torch", remedy="rekindle plan --gpu … --build plans torch itself"
-            )
+            remedy = "rekindle plan --gpu … --build plans torch itself"
+            raise BadInput("--gpu is for extensions of torch", remedy=remedy)
         return options
     explicit = options.against or options.as_is or options.gpus
     own = workspace_at(options.workspace).plan
     if not explicit and own.is_file() and read_plan(own).build is not None:
         return options
-    return msgspec.structs.replace(options, plan=own_plan(options))
+    return replace(options, plan=own_plan(options))
 
 
 def own_plan(options: BuildOptions) -> Plan:
@@ -130,7 +123,7 @@ def own_plan(options: BuildOptions) -> Plan:
             torch = torch_of(host, interpreter.path)
     machine = this_machine()
     if options.gpus:
-        machine = msgspec.structs.replace(machine, gpus=machine_from_flags(gpu=options.gpus).gpus)
+        machine = replace(machine, gpus=machine_from_flags(gpu=options.gpus).gpus)
     cuda = _find_cuda(torch, options, machine)
     wish = Wish(build=True, torch=torch.release, variant=torch.flavour, cuda=cuda, python=python)
     planned = plan(machine, wish, wheelhouses=[])
@@ -138,10 +131,8 @@ def own_plan(options: BuildOptions) -> Plan:
         # A wheel in place of the build: what spoke for the wheel is no answer to why there is no build.
         against = next((change.why for change in planned.changes if change.what == "build"), "")
         whole = next((reason.text for reason in planned.because if reason.text.startswith(against)), against)
-        raise BadInput(
-            f"no build is possible here: {whole or 'nothing fits'}",
-            remedy="rekindle plan --build says more; --plan FILE takes a plan of your own",
-        )
+        remedy = "rekindle plan --build says more; --plan FILE takes a plan of your own"
+        raise BadInput(f"no build is possible here: {whole or 'nothing fits'}", remedy=remedy)
     if cuda and planned.cuda and not same_prefix(planned.cuda, cuda):
         why = next((change.why for change in planned.changes if change.what in ("cuda", "variant")), "")
         raise BadInput(
@@ -153,8 +144,8 @@ def own_plan(options: BuildOptions) -> Plan:
 
 
 def _find_cuda(torch: Torch, options: BuildOptions, machine: Machine) -> str | None:
-    """The CUDA of the torch that was named, where cards are wanted: a plan for another would be refused when it is
-    installed, minutes later. A plain ``torch==2.6.0`` is the package index's own, which is of one flavour each."""
+    """The CUDA of the torch that was named, where cards are wanted: code for another would be refused when it is
+    installed. A plain ``torch==2.6.0`` is the package index's own, which is of one flavour each."""
     row = load_facts().release(torch.release or "")
     platform = platform_of(machine.os)
     if row is None or platform is None or not any(gpu.vendor == "nvidia" for gpu in machine.gpus):

@@ -50,7 +50,7 @@ def facts_check(
     """Measure again, in a source tree. Without names: the index pages, the newest torch wheel and the newest ptxas.
 
     ``beside`` names companions whose newest wheel is read: its torch, and the GPU code inside. ``images`` names
-    container images (``all``: those that exports pin) whose registry is asked for their digest, and nothing else.
+    container images (``all``: those that exports pin) whose registry is asked for their digest alone.
     """
     tools = Path(__file__).parents[3] / "tools"
     if not (tools / "measure_facts.py").is_file():

@@ -38,10 +38,9 @@ def graft(
 ) -> GraftReport:
     """An official wheel (a file, or ``xformers==0.0.35``) with machine code for a card, or several, that it lacks.
 
-    What can be chosen are the fields of :class:`~rekindle.model.graft.GraftOptions`: given as that value, or each by
-    its name. Units that would differ from the wheel's own stop it, unless ``leave_out``. A torch wheel without PTX is
-    compiled from its release's ``sources``. An AMD card (``gfx1031``) gets the wheel's code for a chip of the same
-    kind, else code from ``sources``.
+    The options are a :class:`~rekindle.model.graft.GraftOptions`, or its fields by name. Units that would differ from
+    the wheel's own stop it, unless ``leave_out``. A torch wheel without PTX is compiled from its release's ``sources``.
+    An AMD card (``gfx1031``) gets the wheel's code for a chip of the same kind, else code from ``sources``.
     """
     chosen = msgspec.structs.replace(options or GraftOptions(), **choices)
     listener = progress or Silent()
@@ -105,7 +104,7 @@ def graft_apply(
     """A graft file and the wheel it belongs to into the grafted wheel: no compiler, no GPU, the same everywhere.
 
     The wheel may be a name on the index (``torch==2.12.1``), the graft file an address of a wheelhouse. Of the options
-    of :func:`graft` those count that say where the wheel is looked for and where the new one goes.
+    those count that say where the wheel is looked for and where the new one goes.
     """
     chosen = msgspec.structs.replace(options or GraftOptions(), **choices)
     listener, place = progress or Silent(), workspace_at(chosen.workspace, "graft")

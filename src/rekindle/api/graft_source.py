@@ -29,6 +29,7 @@ from rekindle.interpreters.environment import prepare_target
 from rekindle.interpreters.search import ask_interpreter
 from rekindle.model.graft import GraftOptions, GraftRecipe, HeaderPackage
 from rekindle.model.progress import Progress
+from rekindle.model.source import FetchOptions
 from rekindle.source.tree import check_wanted, tree_version
 from rekindle.toolkits.compilers import bring_compiler, build_compilers, cxx_compiler_of, list_compilers, read_banner
 
@@ -125,16 +126,9 @@ def _tree(project: str, version: str, source: str | None, place: Workspace, prog
         root = Path(source).absolute()
         check_wanted(root, tree_version(root)[1], release)
         return root
-    fetched = source_fetch(
-        place.source / f"{project}-{release}",
-        project=project,
-        release=release,
-        place=source,
-        submodules=False,
-        workspace=place.root,
-        progress=progress,
-    )
-    return Path(fetched.root)
+    target, home = place.source / f"{project}-{release}", place.root
+    asked = FetchOptions(project=project, release=release, place=source, submodules=False, workspace=home)
+    return Path(source_fetch(target, asked, progress=progress).root)
 
 
 def _headers(

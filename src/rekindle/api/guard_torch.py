@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.compat.replaced import find_replaced
 from rekindle.errors import BadInput
@@ -47,10 +47,8 @@ def guard(*, python: str | None = None, keep: Path | None = None, record: bool =
             raise BadInput(f"there is no {keep}", remedy="rekindle guard --record writes one")
         return GuardReport(python=exe, found=versions)
     expected, contents = read_constraints(place)
-    replaced = tuple(
-        msgspec.structs.replace(package, restore=restore_lines(exe, package.name, expected))
-        for package in find_replaced(expected, records, contents)
-    )
+    others = find_replaced(expected, records, contents)
+    replaced = tuple(replace(package, restore=_restore_lines(exe, package.name, expected)) for package in others)
     return GuardReport(python=exe, kept=str(place), expected=expected, found=versions, replaced=replaced)
 
 
@@ -72,11 +70,10 @@ def read_constraints(place: Path) -> tuple[dict[str, str], dict[str, str]]:
     return pins, contents
 
 
-def restore_lines(python: str, name: str, expected: Mapping[str, str]) -> tuple[str, ...]:
+def _restore_lines(python: str, name: str, expected: Mapping[str, str]) -> tuple[str, ...]:
     """The pip line that brings the meant version back, with the index its build comes from."""
-    words = [python, "-m", "pip", "install", "--force-reinstall", "--no-deps", f"{name}=={expected[name]}"]
     release, _, flavour = expected.get("torch", "").partition("+")
-    row = next((entry for entry in load_facts().flavours(release) if entry.name == flavour), None) if flavour else None
-    if row is not None and row.index:
-        words += ["--index-url", row.index]
-    return (paste_line(words),)
+    rows = load_facts().flavours(release) if flavour else ()
+    index = next((row.index for row in rows if row.name == flavour and row.index), None)
+    words = [python, "-m", "pip", "install", "--force-reinstall", "--no-deps", f"{name}=={expected[name]}"]
+    return (paste_line([*words, *(("--index-url", index) if index else ())]),)

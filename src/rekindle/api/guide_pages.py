@@ -23,8 +23,7 @@ def guide(name: str | None = None) -> Text:
     '# I have an Intel Arc card, or a Core Ultra with Arc graphics'
     """
     if name is None:
-        titles = {page: _read_page(page).splitlines()[0].lstrip("# ") for page in _CALLED}
-        rows = [f"  rekindle guide {page:<13} {title}" for page, title in titles.items()]
+        rows = [f"  rekindle guide {page:<13} {_read_page(page).splitlines()[0].lstrip('# ')}" for page in _CALLED]
         return Text(text="# Guides\n\n" + "\n".join(rows) + "\n")
     word = name.lower().replace(" ", "")
     pages = {called: page for page, others in _CALLED.items() for called in (page, *others)}

@@ -1,12 +1,13 @@
 """The wheelhouse verbs: joins the index with what inspects, plans and knows the GPUs."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
@@ -22,16 +23,7 @@ from rekindle.model.document import load
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import WheelReport
-from rekindle.model.wheelhouse import (
-    Added,
-    Found,
-    SearchOptions,
-    Served,
-    SiteBuilt,
-    Synced,
-    WheelMatch,
-    Yanked,
-)
+from rekindle.model.wheelhouse import Added, Found, SearchOptions, Served, SiteBuilt, Synced, WheelMatch, Yanked
 from rekindle.scripts.quoting import paste_line, pasted
 
 
@@ -67,16 +59,16 @@ def index_add(
         with store.receive(house, wheel, listener) as incoming:
             store.check_about(incoming.sha256, wheel.name, proven)
             # The copy is what will be served, so the copy is what is looked into.
+            seen = given
             if given is not None:
                 store.check_report(given, incoming.read.name, incoming.bytes)
-            seen = given
-            if given is None and look_inside:
+            elif look_inside:
                 from rekindle.api.inspect import inspect
 
                 listener.stage("inspect", wheel.name)
                 # The report speaks of the wheel, not of the copy it was read from.
                 read = inspect(str(incoming.path), progress=listener)
-                seen = msgspec.structs.replace(read, target=wheel.name)
+                seen = replace(read, target=wheel.name)
             statement, why_not = store.find_provenance(wheel, incoming.sha256, checker(trusted_keys()))
             evidence = store.Evidence(
                 report=seen,
@@ -105,7 +97,6 @@ def index_build(
     """Write the wheelhouse's static site; ``sign`` names a key for its dated list, which is good for ``days``.
 
     A list that is there already must be signed by that key or a believed one: only such a list has a successor.
-
     ``variants`` adds an index of wheels that installers choose by the card.
 
     >>> _ = index_add(str(folder / "site"), [str(wheel)])
@@ -114,25 +105,15 @@ def index_build(
     True
     """
     from rekindle.index.pages.site import build_site
-
-    house = _existing_house(root)
-    facts = load_facts() if variants else None
-    listener = progress or Silent()
-    if sign is None:
-        return build_site(house, variants=facts, progress=listener)
     from rekindle.index.wheelhouse.listing import write_list
 
-    key = read_private(sign)
-    now = datetime.now(UTC)
-    return build_site(
-        house,
-        variants=facts,
-        signer=key,
-        progress=listener,
-        then=lambda pieces: write_list(
-            house, pieces, key, days=days, now=now, believed=checker(trusted_keys()), seen=seen or _lists_seen()
-        ),
-    )
+    house, listener = _existing_house(root), progress or Silent()
+    facts, now = load_facts() if variants else None, datetime.now(UTC)
+    if sign is None:
+        return build_site(house, variants=facts, progress=listener)
+    key, believed, place = read_private(sign), checker(trusted_keys()), seen or _lists_seen()
+    write = functools.partial(write_list, house, key=key, days=days, now=now, believed=believed, seen=place)
+    return build_site(house, variants=facts, signer=key, progress=listener, then=write)
 
 
 def _existing_house(root: str) -> store.Wheelhouse:
@@ -162,23 +143,18 @@ def index_check(
     """
     from rekindle.index.wheelhouse.checking import check_house
 
-    believed = believed_keys(map(Path, keys))
+    believed, place, now = believed_keys(map(Path, keys)), seen or _lists_seen(), datetime.now(UTC)
+    listener = progress or Silent()
     return check_house(
-        root,
-        checker(believed),
-        keys_known=bool(believed),
-        seen=seen or _lists_seen(),
-        new_house=new_house,
-        now=datetime.now(UTC),
-        progress=progress or Silent(),
+        root, checker(believed), keys_known=bool(believed), seen=place, new_house=new_house, now=now, progress=listener
     )
 
 
 def index_sync(root: str, target: str, *, endpoint: str | None = None, progress: Progress | None = None) -> Synced:
     """Copy the built wheelhouse to ``target``: wheels before pages, each file whole, resumable.
 
-    ``target`` is a directory, or ``s3://BUCKET/PREFIX`` in any S3-like store (``endpoint`` says which; keys come from
-    the environment).
+    ``target`` is a directory, or ``s3://BUCKET/PREFIX`` in any S3-like store (``endpoint`` says which; keys:
+    environment).
 
     >>> _ = index_add(str(folder / "ours"), [str(wheel)])
     >>> _ = index_build(str(folder / "ours"))
@@ -219,22 +195,19 @@ def index_serve(root: str, *, host: str, port: int, say: Callable[[str], None]) 
 
 
 def index_search(root: str, options: SearchOptions | None = None, **choices: Any) -> Found:
-    """Which wheels of a wheelhouse (directory or URL) run on the described machine.
-
-    What can be said of it are the fields of :class:`~rekindle.model.wheelhouse.SearchOptions`: given as that value, or
-    each by its name.
+    """Which wheels of a wheelhouse (directory or URL) run on the described machine: a
+    :class:`~rekindle.model.wheelhouse.SearchOptions`, or its fields by name.
 
     >>> _ = index_add(str(folder / "searched"), [str(wheel)])
     >>> _ = index_build(str(folder / "searched"))
     >>> index_search(str(folder / "searched"), gpus=["sm_35"]).matches
     ()
     """
-    chosen = msgspec.structs.replace(options or SearchOptions(), **choices)
+    chosen = replace(options or SearchOptions(), **choices)
     cards = [find_gpu(text, load_facts()) for text in chosen.gpus]
-    for gpu in cards:
-        if len(gpu.archs) != 1:
-            names = ", ".join(str(arch) for arch in gpu.archs)
-            raise BadInput(f"{gpu.name} was sold with several chips ({names})", remedy="name the one: --gpu sm_35")
+    if several := [gpu for gpu in cards if len(gpu.archs) != 1]:
+        names = ", ".join(map(str, several[0].archs))
+        raise BadInput(f"{several[0].name} was sold with several chips ({names})", remedy="name the one: --gpu sm_35")
     query = wanted_from(chosen, [gpu.archs[0] for gpu in cards])
     rows = load_wheels(root)
     hits, refused = search(rows, query)

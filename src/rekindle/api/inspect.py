@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.errors import BadInput, Declined
 from rekindle.host.files import write_for_user
@@ -28,14 +28,14 @@ def inspect(
 ) -> WheelReport:
     """What a wheel, library, directory or published package really contains; a ``machine`` adds a verdict.
 
-    How it is read are the fields of :class:`~rekindle.model.wheel.InspectOptions`: given as that value, or each by its
-    name. ``confirm`` is asked before hundreds of megabytes are read over a network: it gets the file's name and size.
+    How it is read is an :class:`~rekindle.model.wheel.InspectOptions`, or its fields by name. ``confirm`` is asked
+    before hundreds of megabytes are read over a network: it gets the file's name and size.
 
     >>> report = inspect(str(wheel), machine=inspect_machine("sm_35"), machine_name="an old card")
     >>> report.name, report.gpu.kernels.sass, report.verdict.runs
     ('torch', ('sm_50', 'sm_90'), False)
     """
-    chosen = msgspec.structs.replace(options or InspectOptions(), **choices)
+    chosen = replace(options or InspectOptions(), **choices)
     listener = progress or Silent()
     notes: list[WheelFinding] = []
     with open_target(
@@ -44,7 +44,7 @@ def inspect(
         if not chosen.quick and confirm is not None:
             _ask_before_much(source, confirm)
         report = _read_source(source, chosen, listener)
-    return msgspec.structs.replace(report, findings=(*notes, *report.findings))
+    return replace(report, findings=(*notes, *report.findings))
 
 
 def _read_source(source: Source, options: InspectOptions, progress: Progress) -> WheelReport:
@@ -64,7 +64,7 @@ def _read_source(source: Source, options: InspectOptions, progress: Progress) ->
     place = place_of(own_directories()[1], report.cpu.evidence, features) if features else None
     trials = load_kept(place, KeptTrials) if place else None
     verdict = verdict_for(report, machine, options.machine_name, trials)
-    return msgspec.structs.replace(report, verdict=verdict)
+    return replace(report, verdict=verdict)
 
 
 # Below this nobody waits long enough to be asked.
@@ -87,7 +87,7 @@ def inspect_shelf(
     >>> [report.name for report in shelf.wheels]
     ['torch']
     """
-    chosen = msgspec.structs.replace(options or InspectOptions(), **choices)
+    chosen = replace(options or InspectOptions(), **choices)
     listener = progress or Silent()
     wheels: list[WheelReport] = []
     unread: list[WheelFinding] = []

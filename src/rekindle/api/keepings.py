@@ -66,15 +66,10 @@ def _choose_items(words: Sequence[str], everything: bool) -> list[Holding]:
         return [item for item in items if item.kind in kinds]
     chosen: dict[str, Holding] = {}
     for word in words:
-        if word in (*EVERYTHING, "wheelhouse"):
-            chosen.update({item.path: item for item in items if item.kind == word})
-            continue
-        place = str(Path(word).expanduser().absolute())
-        matches = [item for item in items if item.path == place or item.workspace == place]
-        if not matches:
-            raise BadInput(
-                f"{word} is not among the things Rekindle made, so it is not touched",
-                remedy=f"'rekindle list' shows them; kinds are {', '.join(EVERYTHING)}",
-            )
+        place, is_kind = str(Path(word).expanduser().absolute()), word in (*EVERYTHING, "wheelhouse")
+        matches = [item for item in items if (item.kind == word if is_kind else place in (item.path, item.workspace))]
+        if not (matches or is_kind):
+            remedy = f"'rekindle list' shows them; kinds are {', '.join(EVERYTHING)}"
+            raise BadInput(f"{word} is not among the things Rekindle made, so it is not touched", remedy=remedy)
         chosen.update({item.path: item for item in matches})
     return list(chosen.values())

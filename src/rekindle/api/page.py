@@ -1,4 +1,4 @@
-"""``index page`` joined: the planner asked for every card, system, CPU, Python and driver; the facts; a wheelhouse's
+"""``index page`` joined: the planner asked for every card, system, CPU, Python and driver; the facts; a house's
 wheels."""
 
 import contextlib
@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.api.plan import plan_many
 from rekindle.errors import BadInput
@@ -37,9 +37,8 @@ def index_page(*, root: str | None, out: str | None, progress: Progress | None =
     planned = plan_grid(grid.architectures(facts), progress or Silent())
     text, cards = render_page(facts, planned, rows, base="" if out is None else _base(root))
     write_for_user(target, text)
-    return PageWritten(
-        path=str(target.resolve()), bytes=len(text.encode()), gpus=cards, answers=len(planned.answers), wheels=len(rows)
-    )
+    path, size = str(target.resolve()), len(text.encode())
+    return PageWritten(path=path, bytes=size, gpus=cards, answers=len(planned.answers), wheels=len(rows))
 
 
 def plan_grid(gpus: tuple[str, ...], progress: Progress) -> grid.Grid:
@@ -75,16 +74,12 @@ def ask_planner(asks: Sequence[grid.Ask]) -> list[grid.PageAnswer]:
 def _machine(ask: grid.Ask) -> Machine:
     """As the command line describes it, which takes a Python that is named for one that is there and wished for."""
     place = next(place for place in grid.PLACES if place.id == ask.place)
+    cpu, python, driver = ask.cpu or None, ask.python or None, ask.spoken_driver
     machine = machine_from_flags(
-        gpu=[ask.gpu],
-        os=place.system,
-        arch=place.machine,
-        cpu=ask.cpu or None,
-        python=ask.python or None,
-        driver=ask.spoken_driver,
+        gpu=[ask.gpu], os=place.system, arch=place.machine, cpu=cpu, python=python, driver=driver
     )
-    cards = tuple(msgspec.structs.replace(gpu, name=grid.NAME) for gpu in machine.gpus)
-    return msgspec.structs.replace(machine, gpus=cards)
+    cards = tuple(replace(gpu, name=grid.NAME) for gpu in machine.gpus)
+    return replace(machine, gpus=cards)
 
 
 def _ask_groups(groups: Sequence[list[grid.Ask]]) -> Iterator[tuple[list[grid.Ask], list[grid.PageAnswer]]]:

@@ -1,32 +1,28 @@
 """``plan`` joined: a machine from the doctor, a file, a profile or flags; a wish; the planner."""
 
-from __future__ import annotations
-
 import functools
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.compat.backends import PLATFORMS
+from rekindle.compat.resources import parts_for
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_sm
+from rekindle.model.companion import AppUse
 from rekindle.model.document import load, shared_fields
+from rekindle.model.graft import GraftRow
 from rekindle.model.machine import Examination, Machine, cpu_arch
 from rekindle.model.plan import Plan, Reason, TorchChoice, Wish, pip_arguments
+from rekindle.model.supply import ThirdParty
 from rekindle.plan.candidates import HouseWheel
 from rekindle.plan.describe import machine_profile
 from rekindle.plan.question import BuildInputs, PlanMemory, Question
 from rekindle.plan.solve import make_plan, make_plans
-
-if TYPE_CHECKING:
-    from rekindle.model.companion import AppUse
-    from rekindle.model.graft import GraftRow
-    from rekindle.model.supply import ThirdParty
 
 
 def plan(
@@ -40,14 +36,13 @@ def plan(
 ) -> Plan:
     """Which torch runs on a machine (default: this one), how to get it, and why.
 
-    ``wheelhouses`` are directories or addresses of wheels built before; one that fits is preferred to a build.
-    Without any, those configured in ``REKINDLE_WHEELHOUSES`` are asked; one that does not answer is a warning.
-    ``wish.beside`` names companions (``("xformers", "triton")``): the plan's ``companions`` says what becomes of each.
-    ``taken`` names a torch that is built already: of a build, nothing of torch's own is left to do.
-    ``app`` is an application (``"comfyui"``) or its folder: the torch that its version takes, or the version of it that
-    takes the machine's torch.
-    ``proofs`` are folders, files or addresses of records that people shared (without any: ``REKINDLE_PROOFS``); what
-    they say of the plan is told with it, and never decides it.
+    ``wheelhouses`` are directories or addresses of wheels built before; one that fits is preferred to a build. Without
+    any, those configured in ``REKINDLE_WHEELHOUSES`` are asked; one that does not answer is a warning. ``wish.beside``
+    names companions (``("xformers", "triton")``): the plan's ``companions`` says what becomes of each. ``taken`` names
+    a torch that is built already: of a build, nothing of torch's own is left to do. ``app`` is an application
+    (``"comfyui"``) or its folder: the torch that its version takes, or the version of it that takes the machine's
+    torch. ``proofs`` are folders, files or addresses of records that people shared (without any: ``REKINDLE_PROOFS``);
+    what they say of the plan is told with it, and never decides it.
 
     >>> from rekindle.plan.describe import machine_from_flags
     >>> made = plan(machine_from_flags(gpu=["Tesla K40c"], os="windows"))
@@ -56,11 +51,11 @@ def plan(
     >>> bool(made.because[0].text)
     True
     """
-    target = machine or this_machine()
+    target, asked = machine or this_machine(), wish or Wish()
     wheels, silent = _house_supply(wheelhouses)
-    inputs = _inputs_for(target, wish, taken=taken)
+    inputs = _inputs_for(target, asked, taken=taken)
 
-    def make(wanted: Wish | None) -> Plan:
+    def make(wanted: Wish) -> Plan:
         return make_plan(target, wanted, wheelhouse=wheels, inputs=inputs, notices=silent)
 
     def make_beside(wanted: Wish) -> Plan:
@@ -71,12 +66,12 @@ def plan(
         return plan_companions(target, wanted, load_facts(), make)
 
     if app is None:
-        return _add_proofs(make_beside(wish) if wish is not None else make(None), target, proofs)
+        return _add_proofs(make_beside(asked), target, proofs)
     from rekindle.interpreters.app_folder import read_app_use
     from rekindle.plan.apps import plan_app
 
     use = read_app_use(app, load_facts()) if isinstance(app, str) else app
-    return _add_proofs(plan_app(use, wish or Wish(), load_facts(), make_beside), target, proofs)
+    return _add_proofs(plan_app(use, asked, load_facts(), make_beside), target, proofs)
 
 
 def _add_proofs(made: Plan, machine: Machine, named: Sequence[str] | None) -> Plan:
@@ -92,7 +87,7 @@ def _add_proofs(made: Plan, machine: Machine, named: Sequence[str] | None) -> Pl
             if named is not None:
                 raise
             silent = Reason(code="proofs-silent", text=f"The records at {place} were not read: {error.message}")
-            made = msgspec.structs.replace(made, warnings=(*made.warnings, silent))
+            made = replace(made, warnings=(*made.warnings, silent))
     return made
 
 
@@ -108,22 +103,20 @@ def assumed_for(machine: Machine, wish: Wish, made: Plan) -> tuple[str, ...]:
 
 
 def plan_many(asked: Iterable[tuple[Machine, Wish]], memory: PlanMemory | None = None) -> Iterator[Plan]:
-    """The plan of each machine and wish, for who has thousands: what was found for one is of use for the next, most
-    where machines that are alike follow each other. No wheelhouse is asked. ``memory`` keeps it for further calls."""
+    """The plan of each machine and wish, for who has thousands: what was found for one serves the next, most where
+    alike ones follow each other. No wheelhouse is asked. ``memory`` keeps it for further calls."""
     yield from make_plans(asked, load_facts(), _inputs_for, {} if memory is None else memory)
 
 
 def plan_build(machine: Machine, wish: Wish, *, arch_list: tuple[str, ...] = ()) -> Plan:
-    """A source build for ``machine``, judged without looking at any wheel: for who plans hundreds. ``arch_list`` is
-    what it is compiled for, where that is more than the machine's own cards."""
+    """A source build, judged without looking at any wheel. ``arch_list``: compiled for more than the machine's own
+    cards."""
     return make_plan(machine, wish, builds_only=True, inputs=_inputs_for(machine, wish, arch_list=arch_list))
 
 
 def remember_plan(plan: Plan, *, other_machine: bool = False) -> None:
-    """Note that this plan was made here: ``build`` then takes its file without asking.
-
-    A plan for ``other_machine`` (a file, which may be a stranger's) is only that where it names no program or place.
-    """
+    """Note that this plan was made here: ``build`` then takes its file without asking. A plan for ``other_machine`` (a
+    file, which may be a stranger's) is only that where it names no program or place."""
     from rekindle.build.request import names_places
     from rekindle.host.made import mark_made
 
@@ -135,8 +128,7 @@ def configured_places(variable: str) -> list[str]:
     """Directories and addresses in a variable, separated by spaces, quoted as in a shell."""
     try:
         # Backslashes are part of a Windows path, not quoting.
-        words = shlex.split(os.environ.get(variable, ""), posix=os.name != "nt")
-        return [word.strip("\"'") for word in words]
+        return [word.strip("\"'") for word in shlex.split(os.environ.get(variable, ""), posix=os.name != "nt")]
     except ValueError as error:
         raise BadInput(f"{variable} is not readable: {error}") from error
 
@@ -190,11 +182,11 @@ def house_grafts(place: str) -> list[GraftRow]:
     from rekindle.index.wheelhouse.grafts import graft_location, load_grafts
 
     rows = [row for row in load_grafts(place) if row.project == "torch"]
-    return [msgspec.structs.replace(row, url=graft_location(place, row)) for row in rows]
+    return [replace(row, url=graft_location(place, row)) for row in rows]
 
 
 def _inputs_for(
-    machine: Machine, wish: Wish | None, *, arch_list: tuple[str, ...] = (), taken: str | None = None
+    machine: Machine, wish: Wish, *, arch_list: tuple[str, ...] = (), taken: str | None = None
 ) -> BuildInputs:
     """What the source stage knows about the tree a build would start from, for the planner to ask."""
 
@@ -204,7 +196,7 @@ def _inputs_for(
         os = machine.os
         return forecast(build, system=os.system, arch=os.arch, glibc=os.glibc)
 
-    origin = wish.origin if wish and wish.origin else "git"
+    origin = wish.origin or "git"
     third_parties = functools.partial(_third_parties, origin, machine.os.arch)
     if origin not in ("git", "tarball", "debian"):
         origin = str(Path(origin).absolute())
@@ -213,8 +205,6 @@ def _inputs_for(
 
 def _third_parties(origin: str, processor: str | None, release: str, cuda: str | None) -> tuple[ThirdParty, ...]:
     """For a release and its CUDA: the third parties that are no submodules in the tree of ``origin``."""
-    from rekindle.compat.resources import parts_for
-
     if origin in ("git", "tarball"):
         return ()
     if origin == "debian":
@@ -256,9 +246,8 @@ def find_machine(where: str) -> tuple[Machine, Wish]:
     path = Path(where)
     if not path.is_file():
         if path.suffix == ".json" or "/" in where or "\\" in where:
-            raise BadInput(
-                f"cannot read {where}: no such file", remedy="rekindle doctor --save machine.json writes one"
-            )
+            remedy = "rekindle doctor --save machine.json writes one"
+            raise BadInput(f"cannot read {where}: no such file", remedy=remedy)
         return machine_profile(where)
     try:
         return load(path, Machine), Wish()
@@ -269,7 +258,7 @@ def find_machine(where: str) -> tuple[Machine, Wish]:
 def choose_torch(
     machine: Machine | None = None, wish: Wish | None = None, *, wheelhouses: Sequence[str] | None = None
 ) -> TorchChoice:
-    """Which torch for a machine (default: this one), as a small document of stable form. ``wheelhouses`` is as for
+    """Which torch for a machine (default: this one), as a small document of stable form; ``wheelhouses`` as for
     :func:`plan`.
 
     >>> from rekindle.plan.describe import machine_from_flags
@@ -296,5 +285,5 @@ def choose_torch(
 def pip_without_card(machine: Machine, wish: Wish | None) -> tuple[tuple[str, ...], ...]:
     """What follows ``pip install`` for the CPU alone; empty where that is no wheel either."""
     python = wish.python if wish else None
-    made = plan(msgspec.structs.replace(machine, gpus=()), Wish(python=python, variant="cpu"), wheelhouses=())
+    made = plan(replace(machine, gpus=()), Wish(python=python, variant="cpu"), wheelhouses=())
     return pip_arguments(made.requests) if made.answer == "install" else ()

@@ -53,10 +53,8 @@ def record_of(report: VerifyReport, machine: Machine) -> ProofRecord:
     env = report.environment
     digest = report.wheel_sha256 or _installed_digest(env.get("executable", ""))
     if digest is None:
-        raise BadInput(
-            "this run names no wheel by its digest, so a record of it would be about no file",
-            remedy="rekindle verify --wheel FILE --share RECORD.json",
-        )
+        remedy = "rekindle verify --wheel FILE --share RECORD.json"
+        raise BadInput("this run names no wheel by its digest, so a record of it would be about no file", remedy=remedy)
     package = "torch" if "torch" in env else "spark"
     redact = redactor_here().text
     cards = [card for name, text in sorted(env.items()) if name[:3] == "gpu" and (card := card_of(text)) is not None]
@@ -93,11 +91,9 @@ def record_of(report: VerifyReport, machine: Machine) -> ProofRecord:
 
 def _plain_line(text: str) -> str:
     """One short line without paths: only the last part of each is kept, which names a file and nobody's folder."""
-    words = (
-        word.replace("\\", "/").rsplit("/", 1)[-1] if word.count("/") + word.count("\\") > 1 else word
-        for word in text.split()
-    )
-    return "".join(letter for letter in " ".join(words) if letter.isprintable())[:_LONGEST]
+    pieces = [(word, word.replace("\\", "/").split("/")) for word in text.split()]
+    words = " ".join(parts[-1] if len(parts) > 2 else word for word, parts in pieces)
+    return "".join(filter(str.isprintable, words))[:_LONGEST]
 
 
 def _installed_digest(python: str) -> str | None:
@@ -113,8 +109,8 @@ def _installed_digest(python: str) -> str | None:
 
 
 def find_records(place: str) -> list[GivenRecord]:
-    """Every record of a folder (``*.json``, ``*.jsonl``; links are not followed), a file, or an address of such a file;
-    an address that ends in a slash means its ``proofs.jsonl``. The same bytes count once."""
+    """Every record of a folder (``*.json``, ``*.jsonl``, no links), a file or an address (with a slash: its
+    ``proofs.jsonl``), once."""
     path = Path(place)
     if place.startswith(("http://", "https://")):
         url = f"{place}{LIST}" if place.endswith("/") else place
@@ -171,6 +167,5 @@ def review_records(place: str, *, keys: Sequence[Path] = ()) -> RecordReview:
     True
     """
     records = weighed_from(place, keys)
-    return RecordReview(
-        place=place, good=all(record.standing in ("counts", "hearsay") for record in records), records=records
-    )
+    good = all(record.standing in ("counts", "hearsay") for record in records)
+    return RecordReview(place=place, good=good, records=records)

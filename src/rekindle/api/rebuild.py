@@ -11,18 +11,10 @@ from msgspec.structs import replace
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from rekindle.api.build import admit_here, build_one
-from rekindle.api.source import source_status
+from rekindle.api.source import patch_spark, source_status
 from rekindle.build.finish import compare_wheels
-from rekindle.errors import BadInput, StageFailed
-from rekindle.formats.statement import (
-    IN_TOTO,
-    MAX_ENVELOPE_BYTES,
-    Statement,
-    fill_places,
-    read_statement,
-    signed_by,
-    sub_table,
-)
+from rekindle.errors import BadInput, StageFailed, reading
+from rekindle.formats import statement as statements
 from rekindle.host.files import read_head, sha256_of
 from rekindle.host.keys import believed_keys, checker
 from rekindle.host.workspace import Workspace
@@ -55,7 +47,8 @@ def rebuild(
     refused (:class:`rekindle.errors.Untrusted`, with what it would run and who signed it) unless ``trust`` is given.
     """
     parsed, signed = _read_statement(statement)
-    kind, written = parsed.definition.get("buildType"), sub_table(parsed.definition, "internalParameters").get("plan")
+    definition = parsed.definition
+    kind, written = definition.get("buildType"), statements.sub_table(definition, "internalParameters").get("plan")
     if kind not in (BUILD_TYPE, GRAFT_TYPE):
         remedy = "builds and grafts by Rekindle can be repeated"
         raise BadInput(f"{statement.name} is about a build of another kind ({kind!r})", remedy=remedy)
@@ -72,7 +65,7 @@ def rebuild(
     if kind == GRAFT_TYPE:
         return _rebuild_graft(parsed, statement, original, sha256, source, place, progress)
     places = {"source": str(source or place.source / "spark"), "workspace": str(place.root), "home": str(Path.home())}
-    plan = decode(json.dumps(fill_places(written, places)).encode(), Plan, origin=statement.name)
+    plan = decode(json.dumps(statements.fill_places(written, places)).encode(), Plan, origin=statement.name)
     admit_here(plan, trust=trust, kind="statement", signed=signed)
     if (place.root / "wheels" / name).resolve() == original.resolve():
         raise BadInput("the rebuilt wheel would replace the original", remedy="give another place with --workspace DIR")
@@ -85,11 +78,8 @@ def rebuild(
         built = build_one(chosen, progress, trust=True)
     if isinstance(built, BuildFailure):
         raise StageFailed(f"the build could not be repeated: {built.message}", remedy=f"rekindle explain {built.log}")
-    doubts = [
-        f"the path of the tree has a {letter} in it, which not every compiler can keep out: try one without"
-        for letter in '="\\$;<>'
-        if letter in tree.root
-    ]
+    doubt = "the path of the tree has a {} in it, which not every compiler can keep out: try one without"
+    doubts = [doubt.format(letter) for letter in '="\\$;<>' if letter in tree.root]
     return _compare_new(statement, built.wheel, built.wheel_sha256, original, sha256, doubts)
 
 
@@ -108,43 +98,41 @@ def _compare_new(
     return replace(answer, verdict=comparison.verdict, rule=comparison.rule, difference="; ".join(words) or None)
 
 
-def _read_statement(path: Path) -> tuple[Statement, str]:
+def _read_statement(path: Path) -> tuple[statements.Statement, str]:
     """A statement, plain or in its envelope, and who signed it, in words."""
     remedy = "the .intoto.json beside a wheel"
+    with reading(path, remedy=remedy):
+        raw = read_head(path, statements.MAX_ENVELOPE_BYTES + 1)
     try:
-        statement = read_statement(read_head(path, MAX_ENVELOPE_BYTES + 1), path.name)
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}", remedy=remedy) from error
+        statement = statements.read_statement(raw, path.name)
     except BadInput as error:
         raise BadInput(f"{path} is no provenance statement: {error.message}", remedy=remedy) from error
     if "predicate" not in statement.content:
         raise BadInput(f"{path} is no provenance statement", remedy=remedy)
     if statement.envelope is None:
         return statement, "nobody signed it"
-    is_statement = statement.envelope.payload_type == IN_TOTO
-    name = signed_by(statement.envelope, checker(believed_keys())) if is_statement else None
+    is_statement = statement.envelope.payload_type == statements.IN_TOTO
+    name = statements.signed_by(statement.envelope, checker(believed_keys())) if is_statement else None
     if name is not None:
         return statement, f"by {name}, whose key is believed here"
     claimed = ", ".join(key_id or "no name" for key_id, _ in statement.envelope.signatures)
     return statement, f"by no key that is believed here (it says {claimed})"
 
 
-def _find_tree(statement: Statement, plan: Plan, source: Path | None, place: Workspace) -> SourceTree:
+def _find_tree(statement: statements.Statement, plan: Plan, source: Path | None, place: Workspace) -> SourceTree:
     """The same source: the miniature's own, or the tree that is given, if it is the one the statement names."""
     if source is None and plan.project == "spark":
-        from rekindle.api.source import patch_spark
         from rekindle.spark import unpack
 
         root = place.source / "spark"
         unpack.unpack(root)
         return patch_spark(root)
     if source is None:
-        raise BadInput(
-            f"which source tree of {plan.project}?", remedy="--source DIR, at the commit the statement names"
-        )
+        remedy = "--source DIR, at the commit the statement names"
+        raise BadInput(f"which source tree of {plan.project}?", remedy=remedy)
     tree = source_status(source)
     materials = statement.definition.get("resolvedDependencies")
-    digests = sub_table(materials[0], "digest") if isinstance(materials, list) and materials else {}
+    digests = statements.sub_table(materials[0], "digest") if isinstance(materials, list) and materials else {}
     for kind, actual in (("gitCommit", tree.commit), ("sha256", tree.digest)):
         if kind in digests and actual is not None and actual != digests[kind]:
             raise BadInput(
@@ -154,9 +142,9 @@ def _find_tree(statement: Statement, plan: Plan, source: Path | None, place: Wor
     return tree
 
 
-class GraftStatement(Part, frozen=True, kw_only=True):
-    """What a statement must say for a graft to be repeated: the official ``wheel`` and its digest, the ``archs``, the
-    units that were not wanted, and the ``tools`` that made the code."""
+class _GraftStatement(Part, frozen=True, kw_only=True):
+    """What repeats a graft: the official wheel, its digest, the archs, units that were not wanted, and the code's
+    makers."""
 
     wheel: str
     wheel_sha256: str
@@ -165,7 +153,7 @@ class GraftStatement(Part, frozen=True, kw_only=True):
     tools: dict[str, str] = {}
 
 
-def read_graft_statement(definition: Mapping[str, Any], origin: str) -> GraftStatement:
+def _read_graft_statement(definition: Mapping[str, Any], origin: str) -> _GraftStatement:
     """From the ``buildDefinition`` of a statement; a :class:`BadInput` where it says too little."""
     try:
         asked, settings = definition["externalParameters"], definition["internalParameters"]
@@ -176,7 +164,7 @@ def read_graft_statement(definition: Mapping[str, Any], origin: str) -> GraftSta
             "without": asked.get("without", []),
             "tools": settings.get("tools", {}),
         }
-        graft = msgspec.convert(fields, GraftStatement)
+        graft = msgspec.convert(fields, _GraftStatement)
         parse_wheel_filename(graft.wheel)
     except (KeyError, IndexError, TypeError, AttributeError, msgspec.ValidationError, InvalidWheelFilename) as error:
         raise BadInput(f"{origin} does not say what was grafted, so it cannot be repeated: {error}") from error
@@ -186,7 +174,7 @@ def read_graft_statement(definition: Mapping[str, Any], origin: str) -> GraftSta
 
 
 def _rebuild_graft(
-    parsed: Statement,
+    parsed: statements.Statement,
     statement: Path,
     original: Path,
     claimed: str,
@@ -194,11 +182,11 @@ def _rebuild_graft(
     place: Workspace,
     progress: Progress | None,
 ) -> Rebuilt:
-    """The official wheel that the statement names, grafted again. Nothing that a statement says is run: it names a
-    wheel by its digest and cards, and the tools are those of this machine."""
+    """The official wheel, grafted again. Nothing of a statement is run: it names a wheel and cards, the tools are
+    ours."""
     from rekindle.api.graft import graft  # needs NumPy, which a build does without
 
-    details = read_graft_statement(parsed.definition, statement.name)
+    details = _read_graft_statement(parsed.definition, statement.name)
     beside = [statement.with_name(details.wheel), original.with_name(details.wheel)]
     official = next((path for path in beside if path.is_file() and sha256_of(path) == details.wheel_sha256), None)
     # What one chip alone has (sm_90a) comes with its card.

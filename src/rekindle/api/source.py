@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
@@ -26,17 +26,12 @@ if TYPE_CHECKING:
 
 
 def source_fetch(
-    target: Path | None = None,
-    options: FetchOptions | None = None,
-    *,
-    progress: Progress | None = None,
-    **choices: Any,
+    target: Path | None = None, options: FetchOptions | None = None, *, progress: Progress | None = None, **choices: Any
 ) -> SourceTree:
-    """Get a tree. What can be chosen are the fields of :class:`~rekindle.model.source.FetchOptions`: given as that
-    value, or each by its name."""
+    """Get a tree; the options are a :class:`~rekindle.model.source.FetchOptions`, or its fields by name."""
     from rekindle.source.fetch import fetch
 
-    chosen = msgspec.structs.replace(options or FetchOptions(), **choices)
+    chosen = replace(options or FetchOptions(), **choices)
     project, release, revision = chosen.project, chosen.release, chosen.revision
     planned = load(chosen.plan, Plan) if chosen.plan else None
     if planned and planned.torch:
@@ -50,7 +45,7 @@ def source_fetch(
             release = release or _companion_release(project, tree_version(chosen.match)[1])
     home = workspace_at(chosen.workspace)
     place = chosen.place or (planned.build.origin if planned and planned.build else None)
-    order = msgspec.structs.replace(chosen, release=release, revision=revision, place=place)
+    order = replace(chosen, release=release, revision=revision, place=place)
     filling = _make_filling(planned, chosen.find_links, chosen.offline)
     where = target or home.source / f"{project}-{release or (revision or 'tree')[:12]}"
     windows = LiveHost().system == "windows"
@@ -82,11 +77,10 @@ def find_tree(given: Path | None, workspace: Path | None = None) -> Path:
 
 
 def _companion_release(project: str, torch: str) -> str:
-    version = load_facts().companion_release(project, torch)
-    if version is None:
-        remedy = "give it with --release or --revision"
-        raise BadInput(f"which {project} belongs to torch {torch} is not known", remedy=remedy)
-    return version
+    if version := load_facts().companion_release(project, torch):
+        return version
+    remedy = "give it with --release or --revision"
+    raise BadInput(f"which {project} belongs to torch {torch} is not known", remedy=remedy)
 
 
 def source_hipify(
@@ -99,8 +93,8 @@ def source_hipify(
 
 
 def source_status(root: Path, options: PatchOptions | None = None, **choices: Any) -> SourceTree:
-    """What a tree is, which patches it needs and has, which submodules it lacks. What can be chosen are the fields of
-    :class:`~rekindle.model.source.PatchOptions`: given as that value, or each by its name.
+    """What a tree is, which patches it needs and has, which submodules it lacks; the options are a
+    :class:`~rekindle.model.source.PatchOptions`, or its fields by name.
 
     >>> source_status(spark_tree).project
     'spark'
@@ -110,7 +104,7 @@ def source_status(root: Path, options: PatchOptions | None = None, **choices: An
 
     tree = with_parts(status(root, _patch_choices(root, options, choices)))
     with contextlib.suppress(BadInput):
-        tree = msgspec.structs.replace(tree, requires=find_front_end(Path(tree.root)).requires)
+        tree = replace(tree, requires=find_front_end(Path(tree.root)).requires)
     return tree
 
 
@@ -134,8 +128,7 @@ def source_fill(
 def source_patch(
     root: Path, options: PatchOptions | None = None, *, dry_run: bool = False, **choices: Any
 ) -> SourceTree:
-    """Apply what the build needs, all or none. Conflicts come back as states; nothing is changed then. What can be
-    chosen besides is as for :func:`source_status`.
+    """Apply what the build needs, all or none: conflicts come back as states. Options are as for :func:`source_status`.
 
     >>> planned = source_patch(spark_tree, dry_run=True, given={"cmake": "4.4.0"})
     >>> {patch.id: patch.state for patch in planned.patches}["cmake-4-policies"]
@@ -161,7 +154,7 @@ def source_unpatch(root: Path) -> SourceTree:
 def _patch_choices(root: Path, options: PatchOptions | None, choices: dict[str, Any]) -> tuple[Choice, ...]:
     from rekindle.source import context
 
-    chosen, root = msgspec.structs.replace(options or PatchOptions(), **choices), root.resolve()
+    chosen, root = replace(options or PatchOptions(), **choices), root.resolve()
     project, version = tree_version(root)
     planned = load(chosen.plan, Plan) if chosen.plan else None
     check_wanted(root, version, planned.torch if planned and project in ("torch", planned.project) else None)

@@ -35,10 +35,8 @@ def configure(*, quiet: bool = False) -> dict[str, str]:
     missing = {name: value for name, value in needed.items() if name not in os.environ}
     if missing and "torch" in sys.modules:
         names = ", ".join(f"{name}={value}" for name, value in missing.items())
-        raise BadInput(
-            f"torch is imported already, and reads {names} only when it is",
-            remedy="call rekindle.configure() before the first import of torch, or set them before Python starts",
-        )
+        remedy = "call rekindle.configure() before the first import of torch, or set them before Python starts"
+        raise BadInput(f"torch is imported already, and reads {names} only when it is", remedy=remedy)
     os.environ.update(missing)
     if CUDNN_SWITCH in missing:
         from rekindle.host.questions import adopted

@@ -1,9 +1,6 @@
-"""What installers that choose wheels by GPU should believe about this machine: ``variant env``, and a provider for
-variantlib on axes that NVIDIA's own does not have.
-
-Features: ``sm`` and ``gfx`` (every architecture whose code runs on a card here), ``x86_64_level`` and one feature for
-each instruction set that builds ask about. Its plugin-api is ``rekindle.api.variant_plugin:RekindlePlugin``.
-"""
+"""What installers that choose wheels by GPU should believe about this machine: ``variant env``, and variantlib's
+provider ``rekindle.api.variant_plugin:RekindlePlugin``. Its features: ``sm`` and ``gfx`` (every architecture whose code
+runs on a card here), ``x86_64_level`` and one for each instruction set that builds ask about."""
 
 import functools
 from typing import NamedTuple
@@ -45,9 +42,7 @@ class RekindlePlugin:
         """Every value that a wheel may name."""
         facts = load_facts()
         numbers = sorted({sm for kit in facts.toolkits for sm in facts.cuda.toolkit[kit].sass}, reverse=True)
-        names = sorted(
-            {gfx.name for flavours in facts.wheels.flavour for listed in flavours.gfx.values() for gfx in listed}
-        )
+        names = sorted({gfx.name for row in facts.wheels.flavour for listed in row.gfx.values() for gfx in listed})
         return [
             Config("sm", [f"{sm.major}{sm.minor}" for sm in numbers if not sm.suffix], True),
             Config("gfx", names, True),
@@ -96,10 +91,8 @@ def _levels() -> dict[str, tuple[str, ...]]:
 
 
 def variant_environment(machine: Machine | None = None, *, gpu: str | None = None) -> VariantEnvironment:
-    """The two override variables, from our own doctor.
-
-    Installers look at the newest card only. Here the oldest one decides (a wheel that holds its code is what a mixed
-    box needs), unless ``gpu`` names another.
+    """The two override variables, from our own doctor. Installers look at the newest card only; here the oldest decides
+    (its code is what a mixed box needs), unless ``gpu`` names another.
 
     >>> from rekindle.api import machine_from_flags
     >>> machine = machine_from_flags(gpu=["GTX 1080", "RTX 4090"], os="linux", driver="580.95")
@@ -119,9 +112,8 @@ def variant_environment(machine: Machine | None = None, *, gpu: str | None = Non
     if others := sorted({str(card) for card in cards if card != chosen}):
         notes.append(f"{chosen} decides; {', '.join(others)} must run what is installed for it (rekindle plan tells)")
     if chosen < (first := first_visible_arch()):
-        notes.append(
-            f"uv gives no compute capability below {first.dotted}: {chosen} wheels are found by the driver alone"
-        )
+        found = f"{chosen} wheels are found by the driver alone"
+        notes.append(f"uv gives no compute capability below {first.dotted}: {found}")
     notes += _old_uv()
     driver = target.drivers.nvidia
     cuda = newest_cuda(driver, driver_side(target.os), facts) if driver else None

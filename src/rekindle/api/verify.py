@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.api.explain import proof_with_causes
 from rekindle.compat.cpu_names import find_cpu
@@ -34,12 +34,9 @@ from rekindle.verify.target import Trial, promises, settings_words
 
 
 def verify(options: VerifyOptions | None = None, *, progress: Progress | None = None, **choices: Any) -> VerifyReport:
-    """Prove that a wheel, or the package an interpreter has, works.
-
-    What can be chosen are the fields of :class:`~rekindle.model.verify.VerifyOptions`: given as that value, or each by
-    its name.
-    """
-    chosen = msgspec.structs.replace(options or VerifyOptions(), **choices)
+    """Prove that a wheel, or the package an interpreter has, works; the options are a
+    :class:`~rekindle.model.verify.VerifyOptions`, or its fields by name."""
+    chosen = replace(options or VerifyOptions(), **choices)
     wheel, cpu, events = chosen.wheel, chosen.cpu, chosen.events
     if cpu is not None and wheel is None and events is None:
         raise BadInput("--cpu needs a wheel to try", remedy="give one with --wheel FILE")
@@ -67,7 +64,7 @@ def verify(options: VerifyOptions | None = None, *, progress: Progress | None = 
     if audit.place is not None and not chosen.only and not chosen.env:
         keep_trials(report, audit.place)
     if events is None and (words := settings_words(os.environ, chosen.env)):
-        report = msgspec.structs.replace(report, environment={**report.environment, "settings": words})
+        report = replace(report, environment={**report.environment, "settings": words})
     report = proof_with_causes(report)
     # Some checks alone, or a companion, prove nothing of torch: that is not kept, nor compared with what is.
     if not chosen.only and (wheel is None or wheel.name.lower().startswith(("torch-", "spark"))):
@@ -75,7 +72,7 @@ def verify(options: VerifyOptions | None = None, *, progress: Progress | None = 
         place = output.proof_place(own_directories()[1], package, report.level, cpu is not None)
         since = output.compare_with_last(report, place)
         output.keep_proof(report, place)
-        report = msgspec.structs.replace(report, since=since)
+        report = replace(report, since=since)
     if chosen.save is not None:
         write_for_user(chosen.save, encode(report))
     if chosen.junit is not None:
@@ -147,10 +144,8 @@ def audit_for(options: VerifyOptions, progress: Progress) -> Audit:
     except RekindleError:
         # What cannot be read is refused by the run itself, with its own words.
         return Audit(suspects=usual_suspects(package, arch, features))
-    return Audit(
-        suspects=suspicions(report.cpu.evidence, features),
-        place=place_of(own_directories()[1], report.cpu.evidence, features),
-    )
+    found = report.cpu.evidence
+    return Audit(suspects=suspicions(found, features), place=place_of(own_directories()[1], found, features))
 
 
 def _features(cpu: str | None) -> frozenset[str] | None:

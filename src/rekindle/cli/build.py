@@ -1,13 +1,12 @@
-"""A plan and a tree into a wheel, without running out of memory."""
-
 import sys
 
+from rekindle import api
 from rekindle.cli.plan import read_settings
 from rekindle.cli.verb import Answer, Session, after_a_yes
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
+    """A plan and a tree into a wheel, without running out of memory."""
     from rekindle.model.build import BuildFailure
     from rekindle.model.build_options import BuildOptions
 

@@ -1,19 +1,18 @@
-"""Remove what Rekindle keeps: shows what would go and asks.
-
-Without words it takes build trees, caches and logs: what can be made again. Nothing that Rekindle did not make is ever
-touched, and nothing that another run is working in.
-"""
-
 import re
 import sys
 from collections.abc import Sequence
 
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
+    """Remove what Rekindle keeps: shows what would go and asks.
+
+    Without words it takes build trees, caches and logs: what can be made again. Nothing that Rekindle did not make is
+    ever touched, and nothing that another run is working in.
+    """
     from rekindle.model.holdings import Holding
     from rekindle.model.spoken import spoken_bytes
     from rekindle.render.holdings import holding_rows

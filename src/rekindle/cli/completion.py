@@ -1,5 +1,3 @@
-"""A script that completes verbs, options and their values in bash, zsh, fish or PowerShell."""
-
 import argparse
 
 from rekindle.cli.verb import Answer, Session, add_arguments, add_common
@@ -12,6 +10,7 @@ _WIDER = {
 
 
 def run(session: Session) -> Answer:
+    """A script that completes verbs, options and their values in bash, zsh, fish or PowerShell."""
     from rekindle.model.words import Text
 
     return Answer(Text(text=completion_script(session.args.shell)))

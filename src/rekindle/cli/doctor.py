@@ -1,11 +1,9 @@
-"""What this machine is, what is missing, and what fixes it."""
-
+from rekindle import api
 from rekindle.cli.verb import Answer, Session, place_for
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
-
+    """What this machine is, what is missing, and what fixes it."""
     args = session.args
     save = place_for(args.save, "machine.json") if args.save else None
     workspace = str(args.workspace) if args.workspace else None

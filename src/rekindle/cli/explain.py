@@ -1,14 +1,8 @@
-"""A build log, a traceback or an error line into cause and fix.
-
-Logs of any size and encoding are read; the root error is told from its consequences. Where no cause is known it says
-so, names the kind of failure and how to go on; it never guesses. After '--' a command is run, its output shown as it
-is and its exit code kept; if it fails, the failure is explained.
-"""
-
 import sys
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
@@ -18,7 +12,12 @@ MAX_PIPE_BYTES = 64 << 20
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
+    """A build log, a traceback or an error line into cause and fix.
+
+    Logs of any size and encoding are read; the root error is told from its consequences. Where no cause is known it
+    says so, names the kind of failure and how to go on; it never guesses. After '--' a command is run, its output shown
+    as it is and its exit code kept; if it fails, the failure is explained.
+    """
     from rekindle.render.diagnosis import view_pages
 
     args = session.args
@@ -29,9 +28,8 @@ def run(session: Session) -> Answer:
     if getattr(args, "command", None) is not None:
         return _run_command(session)
     if args.fix:
-        raise BadInput(
-            "--fix runs the command again to see whether it helped", remedy="rekindle explain --fix -- COMMAND"
-        )
+        remedy = "rekindle explain --fix -- COMMAND"
+        raise BadInput("--fix runs the command again to see whether it helped", remedy=remedy)
     if args.watch:
         diagnosis = api.explain_watch(args.watch, **_circumstances(session))
     else:
@@ -51,7 +49,6 @@ def run(session: Session) -> Answer:
 
 def _run_command(session: Session) -> Answer:
     """Its output passes through; with ``--json`` to standard error, where it does not disturb the document."""
-    from rekindle import api
     from rekindle.render.diagnosis import view_nothing
 
     args = session.args
@@ -64,9 +61,8 @@ def _run_command(session: Session) -> Answer:
         from rekindle.journey.fix import fix_command
         from rekindle.render.diagnosis import view_fixes
 
-        report = fix_command(
-            args.command, out=out, err=sys.stderr.buffer, confirm=session.confirm, say=session.progress.note
-        )
+        err, say = sys.stderr.buffer, session.progress.note
+        report = fix_command(args.command, out=out, err=err, confirm=session.confirm, say=say)
         return Answer(document=report, view=view_fixes, exit_code=report.exit_code)
     diagnosis = api.explain_command(args.command, out=out, err=sys.stderr.buffer, **_circumstances(session))
     return Answer(diagnosis, exit_code=diagnosis.exit_code, view=None if diagnosis.exit_code else view_nothing)
@@ -94,7 +90,6 @@ def _source(words: list[str], *, twice: bool) -> Path | str | bytes | BinaryIO:
 
 def _circumstances(session: Session) -> dict[str, Any]:
     """Where it happened, to which plan and torch, as far as that was said."""
-    from rekindle import api
     from rekindle.model.document import load
     from rekindle.model.plan import Plan
 

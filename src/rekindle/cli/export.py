@@ -1,8 +1,7 @@
-"""The plan as a script, a Dockerfile, a workflow or an environment, for people who do not run rekindle there."""
-
 import sys
 from pathlib import Path
 
+from rekindle import api
 from rekindle.cli.plan import machine_and_wish
 from rekindle.cli.verb import Answer, Session, path
 
@@ -12,7 +11,7 @@ _LINUX = ("sh", "slurm", "dockerfile", "devcontainer")
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
+    """The plan as a script, a Dockerfile, a workflow or an environment, for people who do not run rekindle there."""
     from rekindle.model.document import MAX_DOCUMENT_BYTES, decode, load
     from rekindle.model.plan import Plan
 
@@ -29,8 +28,7 @@ def run(session: Session) -> Answer:
     else:
         plan = load(Path(args.plan), Plan)
     given = {"system": args.os, "arch": args.arch} if args.plan else {}
-    exported = api.export(plan, args.format, out=_place(args.out), image=args.image, distro=args.distro, **given)
-    return Answer(exported)
+    return Answer(api.export(plan, args.format, out=_place(args.out), image=args.image, distro=args.distro, **given))
 
 
 def _place(given: str | None) -> Path | None:

@@ -1,13 +1,11 @@
-"""The tables behind every answer, with their sources; measured again on request."""
-
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 
 STEPS = "show|sources|check|format"
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
-
+    """The tables behind every answer, with their sources; measured again on request."""
     args = session.args
     if args.step == "show":
         return Answer(api.facts_show(args.table, args.row))

@@ -1,19 +1,18 @@
-"""One build on many machines: a scheduler here, workers wherever there is a Linux machine, ended together.
-
-The farm is sccache's own (sccache-dist): C, C++ and CUDA files are preprocessed here, compiled on whichever worker has
-a free slot, and come back as the same bytes; what no worker takes is compiled here. 'up' starts the scheduler and
-prints one line for each worker; that line holds a token, so give it to that machine alone. Then build with --farm.
-"""
-
 import sys
 
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import NeedsInvitation
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
+    """One build on many machines: a scheduler here, workers wherever there is a Linux machine, ended together.
 
+    The farm is sccache's own (sccache-dist): C, C++ and CUDA files are preprocessed here, compiled on whichever worker
+    has a free slot, and come back as the same bytes; what no worker takes is compiled here. 'up' starts the scheduler
+    and prints one line for each worker; that line holds a token, so give it to that machine alone. Then build with
+    --farm.
+    """
     args = session.args
     if args.step == "up":
         raised = session.call(api.farm_up)

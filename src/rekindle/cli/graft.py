@@ -1,18 +1,17 @@
-"""An official wheel with native code for a card it lacks: no build, and everything else stays the official one.
-
-The wheel's own PTX is compiled for the card (ptxas, no sources). A torch without PTX gets the device code of its own
-kernel files: compiled by nvcc, nothing configured, no host code, no link. An AMD card gets the wheel's code for a chip
-of the same kind, or code that hipcc makes of the package's sources. The new code is held against the code the
-wheel has and put into its libraries. 'make' writes only the new code, a small file; 'apply' puts such a file into the
-wheel it belongs to, on any machine, without compiler or GPU.
-"""
-
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
+    """An official wheel with native code for a card it lacks: no build, and everything else stays the official one.
+
+    The wheel's own PTX is compiled for the card (ptxas, no sources). A torch without PTX gets the device code of its
+    own kernel files: compiled by nvcc, nothing configured, no host code, no link. An AMD card gets the wheel's code for
+    a chip of the same kind, or code that hipcc makes of the package's sources. The new code is held against the code
+    the wheel has and put into its libraries. 'make' writes only the new code, a small file; 'apply' puts such a file
+    into the wheel it belongs to, on any machine, without compiler or GPU.
+    """
     from rekindle.model.graft import GraftOptions
 
     args = session.args

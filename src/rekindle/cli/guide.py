@@ -1,10 +1,9 @@
-"""Pages that start from what you have: an old card, a new one, an AMD card, a Jetson, an old CPU, no card."""
-
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
+    """Pages that start from what you have: an old card, a new one, an AMD card, a Jetson, an old CPU, no card."""
     from rekindle.render.words import show_guide
 
     return Answer(api.guide(session.args.name), view=show_guide)

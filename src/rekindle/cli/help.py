@@ -1,14 +1,13 @@
-"""What a verb does, with all its options: the same as 'rekindle VERB --help'."""
-
 import argparse
 import importlib
 
 from rekindle.cli.verb import Answer, Session
+from rekindle.errors import BadInput
 
 
 def run(session: Session) -> Answer:
+    """What a verb does, with all its options: the same as 'rekindle VERB --help'."""
     from rekindle.cli.main import VERBS, build_parser, unknown_verb, verb_parser
-    from rekindle.errors import BadInput
     from rekindle.model.words import Text
 
     if not session.args.words:

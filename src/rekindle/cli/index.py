@@ -1,13 +1,12 @@
-"""A wheelhouse that pip and uv read, and the page that finds the torch for a card."""
-
 import sys
 
+from rekindle import api
 from rekindle.cli.verb import Answer, Session, place_for
 from rekindle.errors import BadInput
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
+    """A wheelhouse that pip and uv read, and the page that finds the torch for a card."""
     from rekindle.model.wheelhouse import SearchOptions
 
     args = session.args

@@ -1,15 +1,9 @@
-"""What a wheel or library really contains, read from its bytes.
-
-TARGET is a wheel, a .so, .dll or .pyd, a directory, an installed package (torch) or a name on the index
-such as torch==2.6.0. A directory or an archive (zip, tar) of wheels gives one line per wheel.
-Nothing is imported and no vendor's tool is needed.
-"""
-
 import argparse
 import platform
 
-import msgspec
+from msgspec.structs import replace
 
+from rekindle import api
 from rekindle.cli.verb import Answer, Session, place_for
 from rekindle.errors import BadInput
 from rekindle.model.machine import Machine, cpu_arch
@@ -18,7 +12,12 @@ _DESCRIBES = ("gpu", "cpu", "os", "distro", "glibc", "arch", "driver", "memory")
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
+    """What a wheel or library really contains, read from its bytes.
+
+    TARGET is a wheel, a .so, .dll or .pyd, a directory, an installed package (torch) or a name on the index such as
+    torch==2.6.0. A directory or an archive (zip, tar) of wheels gives one line per wheel. Nothing is imported and no
+    vendor's tool is needed.
+    """
     from rekindle.model.spoken import spoken_bytes
     from rekindle.model.wheel import InspectOptions
 
@@ -31,9 +30,8 @@ def run(session: Session) -> Answer:
         if not session.can_ask():
             return True  # a script that asked for all of it gets all of it
         session.close()
-        return session.confirm(
-            f"{name} is read over the network, up to {spoken_bytes(size)} (--quick takes about 2 MB). Go on?"
-        )
+        much = f"{name} is read over the network, up to {spoken_bytes(size)}"
+        return session.confirm(f"{much} (--quick takes about 2 MB). Go on?")
 
     if args.diff:
         if args.target:
@@ -42,7 +40,7 @@ def run(session: Session) -> Answer:
         return Answer(api.inspect_diff(before, after, options, progress=session.progress))
     if not args.target:
         raise BadInput("name a wheel, a library or a package", remedy="rekindle inspect --help")
-    options = msgspec.structs.replace(options, machine=machine, machine_name=name)
+    options = replace(options, machine=machine, machine_name=name)
     if api.holds_wheels(args.target):
         if args.html:
             raise BadInput("--html shows one wheel", remedy=f"name one of the wheels in {args.target}")
@@ -80,8 +78,6 @@ def _other_arch(machine: Machine | None) -> str | None:
 
 
 def _machine(args: argparse.Namespace) -> tuple[Machine | None, str]:
-    from rekindle import api
-
     flags = {name: value for name in _DESCRIBES if (value := getattr(args, name)) not in (None, [])}
     if args.machine:
         if flags:

@@ -1,18 +1,16 @@
-"""A signing key of your own: make one, say whose keys you believe, sign a statement.
-
-Keys are Ed25519 and lie in your configuration folder (REKINDLE_KEYS names another). The private key has no
-password: whoever can read the file can sign as you.
-"""
-
 from pathlib import Path
 
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
+    """A signing key of your own: make one, say whose keys you believe, sign a statement.
 
+    Keys are Ed25519 and lie in your configuration folder (REKINDLE_KEYS names another). The private key has no
+    password: whoever can read the file can sign as you.
+    """
     args = session.args
     if args.action in ("trust", "sign") and not args.file:
         raise BadInput("which file?", remedy=f"rekindle key {args.action} FILE")

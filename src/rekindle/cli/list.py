@@ -1,9 +1,7 @@
-"""What Rekindle keeps on this machine: workspaces, environments, trees, caches, wheels, with sizes and ages."""
-
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
-
+    """What Rekindle keeps on this machine: workspaces, environments, trees, caches, wheels, with sizes and ages."""
     return Answer(api.holdings())

@@ -12,6 +12,7 @@ import importlib
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -29,12 +30,16 @@ VERBS = {name: summary for name, (summary, _) in read_sections("rekindle").items
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of ``rekindle --help``: the verbs with what they do."""
-    width = max(map(len, VERBS))
-    verbs = "\n".join(_verb_line(name, summary, width) for name, summary in VERBS.items())
+    before = max(map(len, VERBS)) + 4
+    columns = max(24 + before, terminal_columns() - 1)
+    verbs = [
+        textwrap.fill(summary, columns, initial_indent=f"  {name}".ljust(before), subsequent_indent=" " * before)
+        for name, summary in VERBS.items()
+    ]
     parser = argparse.ArgumentParser(
         prog="rekindle",
         usage="rekindle VERB [options]",
-        description="PyTorch for the machine you have.\n\nverbs:\n" + verbs,
+        description="\n".join(["PyTorch for the machine you have.\n\nverbs:", *verbs]),
         epilog=examples_of("rekindle") + "\n'rekindle VERB --help' tells more about each.",
         formatter_class=HelpText,
         allow_abbrev=False,
@@ -52,15 +57,6 @@ def examples_of(name: str) -> str:
             return page.read()
     except FileNotFoundError:
         return ""
-
-
-def _verb_line(name: str, summary: str, width: int) -> str:
-    """A verb and what it does, wrapped to a narrow terminal."""
-    import textwrap
-
-    room = max(24, terminal_columns() - width - 5)
-    lines = textwrap.wrap(summary, room)
-    return f"\n{' ' * (width + 4)}".join([f"  {name:<{width}}  {lines[0]}", *lines[1:]])
 
 
 def entry() -> None:
@@ -91,12 +87,9 @@ def main(argv: Sequence[str]) -> int:
     except MemoryError:
         _complain("there was not enough memory for this", "free some, or raise the limit (ulimit -v, the container's)")
         return Exit.USAGE
-    except OSError as error:
-        if (code := _system_error(error)) is not None:
-            return code
-        return _report_crash(error, argv)
     except Exception as error:  # noqa: BLE001 (the one front door)
-        return _report_crash(error, argv)
+        code = _system_error(error) if isinstance(error, OSError) else None
+        return _report_crash(error, argv) if code is None else code
 
 
 def _report_crash(error: Exception, argv: Sequence[str]) -> int:
@@ -166,10 +159,11 @@ def _system_error(error: OSError) -> int | None:
 
 
 def _dispatch(argv: list[str]) -> int:
-    ahead = _leading_options(argv)
+    ahead = 0  # options that every verb has are taken before it, too: ``rekindle -q plan``
+    while ahead < len(argv) and re.fullmatch(r"-[qv]+|--json|--quiet|--verbose|--color(=.*)?", argv[ahead]):
+        ahead += 2 if argv[ahead] == "--color" else 1
     verb, *behind = argv[ahead:] or ["-"]
     if verb in VERBS:
-        # Options that every verb has are taken before it, too: ``rekindle -q plan``.
         return _run_verb(verb, [*argv[:ahead], *behind])
     if not verb.startswith("-"):
         raise unknown_verb(verb)  # also with --help: the general help would hide the mistake
@@ -181,37 +175,14 @@ def _dispatch(argv: list[str]) -> int:
     raise unknown_verb(known.verb) if known.verb else BadInput("name a verb first", remedy="rekindle --help")
 
 
-def _leading_options(argv: Sequence[str]) -> int:
-    """How many words before the verb are options that every verb has."""
-    count = 0
-    while count < len(argv) and re.fullmatch(r"-[qv]+|--json|--quiet|--verbose|--color(=.*)?", argv[count]):
-        count += 2 if argv[count] == "--color" else 1
-    return count
-
-
-# What other tools call it.
-_MEANT = {
-    "up": "install setup get start run",
-    "doctor": "check info status",
-    "explain": "diagnose why",
-    "verify": "test prove",
-    "list": "ls",
-    "clean": "remove rm prune uninstall",
-    "build": "compile",
-    "source": "fetch patch",
-    "index": "serve wheelhouse search",
-    "completion": "completions",
-}
-_OTHER_WORDS = {word: verb for verb, words in _MEANT.items() for word in words.split()}
-
-
 def unknown_verb(name: str) -> BadInput:
     """The nearest verb is named only where it is near: a wrong hint costs more than none."""
     import difflib
 
     if name in VERBS:
         return BadInput(f"options of {name!r} stand after it", remedy=f"rekindle {name} [options]")
-    near = [_OTHER_WORDS[name]] if name in _OTHER_WORDS else difflib.get_close_matches(name, VERBS, cutoff=0.7)
+    meant = [line.split()[0] for line in read_sections("rekindle")["other words"][1] if name in line.split()]
+    near = meant or difflib.get_close_matches(name, VERBS, cutoff=0.7)
     hint = f"did you mean 'rekindle {near[0]}'? ({VERBS[near[0]]})" if near else "'rekindle --help' lists them"
     return BadInput(f"there is no verb {name!r}", remedy=hint)
 
@@ -238,7 +209,7 @@ def verb_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
     """The parser of one verb, with its help."""
     parser = _Parser(
         prog=f"rekindle {name}",
-        description=(module.__doc__ or "").strip(),
+        description=re.sub("^ {4}", "", module.run.__doc__ or "", flags=re.MULTILINE).strip(),
         epilog=examples_of(name),
         formatter_class=HelpText,
     )

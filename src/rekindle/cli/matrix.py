@@ -1,9 +1,8 @@
-"""Many wheels from one table: planned first, built on this machine, a Dask cluster or Slurm, never twice."""
-
 import functools
 import sys
 from pathlib import Path
 
+from rekindle import api
 from rekindle.cli.verb import Answer, Session, after_a_yes, place_for
 from rekindle.errors import WorkspaceBusy
 
@@ -11,12 +10,20 @@ _QUESTION = "These cells were not planned here, or their table names programs. B
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
+    """Many wheels from one table: planned first, built on this machine, a Dask cluster or Slurm, never twice."""
     from rekindle.model.matrix import RunOptions
 
     args, progress = session.args, session.progress
     if args.step == "cell":
-        return _run_cell(session)
+        from rekindle.model.build_options import BuildOptions
+        from rekindle.model.matrix import BUSY_CODE
+
+        try:
+            state = session.call(api.matrix_cell, args.root, args.cell, session.options(BuildOptions))
+        except WorkspaceBusy as busy:
+            sys.stderr.write(f"rekindle: {busy.message}\n")
+            raise SystemExit(BUSY_CODE) from None
+        return Answer(state, good=state.stage in ("built", "proven"))
     if args.step == "propose":
         proposal = session.call(api.matrix_propose, args.machines)
         return Answer(proposal, good=not proposal.unserved)
@@ -54,17 +61,3 @@ def run(session: Session) -> Answer:
         write_report(status, out)
         progress.note(f"wrote {out}")
     return Answer(status, good=status.good)
-
-
-def _run_cell(session: Session) -> Answer:
-    from rekindle import api
-    from rekindle.model.build_options import BuildOptions
-    from rekindle.model.matrix import BUSY_CODE
-
-    args = session.args
-    try:
-        state = session.call(api.matrix_cell, args.root, args.cell, session.options(BuildOptions))
-    except WorkspaceBusy as busy:
-        sys.stderr.write(f"rekindle: {busy.message}\n")
-        raise SystemExit(BUSY_CODE) from None
-    return Answer(state, good=state.stage in ("built", "proven"))

@@ -1,20 +1,19 @@
-"""Everything a machine without a network needs, in one folder: wheels and all they ask for, and what installs them.
-
-Plans for this machine or any described one, resolves for that platform, says how much will come, and fetches after a
-yes. The folder holds an install script that needs neither Rekindle nor a network, the plan with its reasons, SHA-256
-sums and, with --sign, a signature. An interrupted pack is continued by the same command.
-"""
-
 from collections.abc import Callable
 from pathlib import Path
 
+from rekindle import api
 from rekindle.cli.plan import machine_and_wish
 from rekindle.cli.verb import Answer, Session, show_then_ask
 from rekindle.errors import BadInput
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
+    """Everything a machine without a network needs, in one folder: wheels and all they ask for, and what installs them.
+
+    Plans for this machine or any described one, resolves for that platform, says how much will come, and fetches after
+    a yes. The folder holds an install script that needs neither Rekindle nor a network, the plan with its reasons,
+    SHA-256 sums and, with --sign, a signature. An interrupted pack is continued by the same command.
+    """
     from rekindle.model.journey import Card
     from rekindle.model.pack import PackOptions
     from rekindle.model.plan import Plan

@@ -1,5 +1,3 @@
-"""Which torch can run here (or on another machine), how to get it, and why."""
-
 from __future__ import annotations
 
 import functools
@@ -7,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
@@ -44,7 +43,7 @@ def read_settings(words: Sequence[str], option: str = "--set") -> tuple[tuple[st
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
+    """Which torch can run here (or on another machine), how to get it, and why."""
     from rekindle.api.plan import assumed_for
     from rekindle.render.plan import plan_view
 
@@ -65,7 +64,6 @@ def machine_and_wish(session: Session) -> tuple[Machine, Wish]:
     """What the flags describe. A toolchain value given by hand is a wish: it is kept, or its change is explained."""
     import msgspec
 
-    from rekindle import api
     from rekindle.model.plan import Wish
 
     args = session.args

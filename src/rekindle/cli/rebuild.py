@@ -1,11 +1,10 @@
-"""Repeat a build from its provenance statement: identical, identical after a named rule, or the first difference."""
-
+from rekindle import api
 from rekindle.cli.verb import Answer, Session, after_a_yes
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
-
+    """Repeat a build from its provenance statement: identical, identical after a named rule, or the first
+    difference."""
     args = session.args
     done = after_a_yes(
         session,

@@ -1,12 +1,11 @@
-"""A PyTorch, torchvision or torchaudio tree that is ready to build, whatever its age."""
-
+from rekindle import api
 from rekindle.cli.verb import Answer, Session
 
 _FACTS = ("cmake", "compiler", "setuptools", "numpy", "glibc", "cuda", "rocm", "fmt", "os", "arch", "backend")
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
+    """A PyTorch, torchvision or torchaudio tree that is ready to build, whatever its age."""
     from rekindle.model.source import FetchOptions, PatchOptions
 
     args = session.args

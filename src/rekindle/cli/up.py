@@ -1,19 +1,18 @@
-"""From nothing to a torch that provably runs on this machine.
-
-Probes the machine, plans, and shows a card: what comes, from where, how much, where to, what will not work, and what
-else could be had. After a yes it installs the official wheel, or fetches, patches and builds the source, and proves
-the result. What is already there is kept: a second run is instant, an interrupted one continues.
-"""
-
 from collections.abc import Callable
 
+from rekindle import api
 from rekindle.cli.plan import read_companions, read_settings
 from rekindle.cli.verb import Answer, Session, show_then_ask
 from rekindle.model.spoken import capital
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
+    """From nothing to a torch that provably runs on this machine.
+
+    Probes the machine, plans, and shows a card: what comes, from where, how much, where to, what will not work, and
+    what else could be had. After a yes it installs the official wheel, or fetches, patches and builds the source, and
+    proves the result. What is already there is kept: a second run is instant, an interrupted one continues.
+    """
     from rekindle.model.journey import Card, UpOptions
     from rekindle.model.plan import Plan, Wish
     from rekindle.render.journey import show_card

@@ -1,4 +1,4 @@
-"""What a verb's file holds: its help as docstring, and ``run(session) -> Answer``.
+"""What a verb's file holds: ``run(session) -> Answer``, whose docstring is its help.
 
 A verb parses, calls :mod:`rekindle.api` and picks a view; it has no logic of its own and imports what is
 heavy inside ``run``. The text around its options in ``--help`` is laid out for the terminal: paragraphs are filled,

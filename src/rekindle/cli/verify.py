@@ -1,17 +1,16 @@
-"""Prove that a torch works, also on an emulated older CPU.
-
-Without --wheel the torch installed in --python is tried (default: the Python on PATH). With --wheel the wheel
-is installed into a fresh environment that is thrown away afterwards. A wheel that was not built here runs in a
-sandbox without network and home (bubblewrap, on Linux); where there is none, that is said.
-"""
-
+from rekindle import api
 from rekindle.cli.plan import read_companions, read_settings
 from rekindle.cli.verb import Answer, Session, place_for
 from rekindle.errors import BadInput
 
 
 def run(session: Session) -> Answer:
-    from rekindle import api
+    """Prove that a torch works, also on an emulated older CPU.
+
+    Without --wheel the torch installed in --python is tried (default: the Python on PATH). With --wheel the wheel is
+    installed into a fresh environment that is thrown away afterwards. A wheel that was not built here runs in a sandbox
+    without network and home (bubblewrap, on Linux); where there is none, that is said.
+    """
     from rekindle.model.verify import VerifyOptions
 
     args = session.args

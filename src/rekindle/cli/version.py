@@ -1,12 +1,11 @@
-"""Which Rekindle this is; with -v also its Python and the system."""
+import platform
 
+from rekindle import __version__
 from rekindle.cli.verb import Answer, Session
 
 
 def run(session: Session) -> Answer:
-    import platform
-
-    from rekindle import __version__
+    """Which Rekindle this is; with -v also its Python and the system."""
     from rekindle.model.words import Versions
 
     system = f"{platform.system()} {platform.machine()}"

@@ -1,18 +1,15 @@
-"""``adopt``: the torch inside an application's own Python, swapped for the one that fits the machine, proved there,
-kept there, and taken back on a word.
-
-The environment as it was is kept whole beside it (links, so that nothing is fetched or copied) until ``--undo``; what
-is cut short or not proven is put back. A second call is quick where all is as it was left.
-"""
+"""``adopt``: the torch inside an application's own Python, swapped for the one that fits the machine, proved and kept
+there, and taken back on a word. The environment as it was is kept whole beside it (links: nothing is copied) until
+``--undo``; what is cut short or not proven is put back. A second call is quick where all is as it was left."""
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.api.guard_torch import guard
 from rekindle.api.verify import verify
@@ -25,17 +22,11 @@ from rekindle.interpreters.app_folder import extension_files, find_app
 from rekindle.interpreters.installer import pip_of
 from rekindle.interpreters.packages import ask_contents, package_places
 from rekindle.interpreters.search import ask_interpreter
+from rekindle.journey import adopt_forecast
 from rekindle.journey import install as installing
-from rekindle.journey.adopt_environment import (
-    finish_restoring,
-    kept_environments,
-    own_root,
-    recover_environment,
-    refuse_running,
-    refuse_unwritable,
-)
 from rekindle.journey.adopt_forecast import SwapForecast
 from rekindle.journey.card import look_for_network, make_card, refuse_hopeless
+from rekindle.journey.grafting import check_graft, graft_requests
 from rekindle.journey.install import Foreseen, InstallOrder
 from rekindle.journey.keeping import Keeping, app_files, environment_files
 from rekindle.journey.target import InstallTarget
@@ -69,7 +60,7 @@ def adopt(
     given = options if isinstance(options, AdoptOptions) else AdoptOptions(folder=Path(options))
     for name in {"leave_out", "find_links", "wheel"} & choices.keys():
         choices[name] = tuple(choices[name])
-    chosen = msgspec.structs.replace(given, **choices)
+    chosen = replace(given, **choices)
     adopting = _begin(chosen, progress or Silent(), confirm or (lambda _: True))
     return adopting.undo() if chosen.undo else adopting.run()
 
@@ -77,7 +68,7 @@ def adopt(
 def _begin(options: AdoptOptions, progress: Progress, confirm: Callable[[Adoption], bool]) -> "_Adopting":
     """The application recognised, and its environment one that may be changed."""
     facts = load_facts()
-    if not options.dry_run and finish_restoring(options.folder.expanduser().absolute(), facts):
+    if not options.dry_run and adopt_forecast.finish_restoring(options.folder.expanduser().absolute(), facts):
         progress.note("putting an environment back was cut short: it is as it was before its adoption")
     app_folder = find_app(options.folder, facts)
     python = options.python or (str(app_folder.python) if app_folder.python else None)
@@ -91,12 +82,12 @@ def _begin(options: AdoptOptions, progress: Progress, confirm: Callable[[Adoptio
         )
     progress.stage("recognise", f"{app_folder.words} with {python}")
     interpreter = ask_interpreter(LiveHost(), python)
-    root = own_root(interpreter, app_folder)
+    root = adopt_forecast.own_root(interpreter, app_folder)
     if not options.undo:
-        refuse_unwritable(root)
+        adopt_forecast.refuse_unwritable(root)
     if not options.dry_run:
-        refuse_running(root, app_folder)
-        if recover_environment(root):
+        adopt_forecast.refuse_running(root, app_folder)
+        if adopt_forecast.recover_environment(root):
             progress.note("an earlier adoption was cut short: the environment is as it was before it")
     return _Adopting(
         options=options, found=app_folder, interpreter=interpreter, root=root, progress=progress, confirm=confirm
@@ -104,8 +95,7 @@ def _begin(options: AdoptOptions, progress: Progress, confirm: Callable[[Adoptio
 
 
 def is_same_torch(there: str, wanted: str) -> bool:
-    """Is the torch of an earlier adoption the one that would be chosen now? A grafted one says more than its official
-    wheel, and an index may leave the flavour out."""
+    """Is the torch that was adopted the one of now? A grafted one says more, and an index may leave the flavour out."""
     public, _, flavour = wanted.partition("+")
     return there in (wanted, public) or there.startswith(f"{wanted}{'.' if flavour else '+'}")
 
@@ -129,11 +119,11 @@ class _Adopting(SwapForecast):
     @functools.cached_property
     def order(self) -> InstallOrder:
         """What is installed where; of the companions those that the environment holds already."""
-        staying = [companion for companion in self.plan.companions if companion.comes and companion.name in self.beside]
+        staying = tuple(row for row in self.plan.companions if row.comes and row.name in self.beside)
         return InstallOrder(
             host=self.host,
             python=self.python,
-            plan=msgspec.structs.replace(self.plan, companions=tuple(staying)),
+            plan=replace(self.plan, companions=staying),
             workspace=self.workspace,
             progress=Within(self.progress),
             installer=self.installer,
@@ -142,7 +132,7 @@ class _Adopting(SwapForecast):
     def run(self) -> Adoption:
         """The whole way, from the plan to the proof."""
         self.progress.stage("plan", f"which torch {self.found.app.title} can use here")
-        record = kept_environments(self.root)[0].record
+        record = adopt_forecast.kept_environments(self.root)[0].record
         # None for an adoption that was cut short, which only a run that may change something takes back.
         was = json.loads(record.notes.get("pins", "{}")).get("torch") if record else None
         if record and was and is_same_torch(was, self.torch):
@@ -155,48 +145,39 @@ class _Adopting(SwapForecast):
         if (why := self._why_not()) is not None:
             return self._adoption("no", why, next=self._steps_after_no())
         self.progress.note(summarise_plan(self.plan))
+        words = self.found.words
         if was and not is_same_torch(was, self.torch):
-            raise NotReady(
-                f"{self.found.words} was adopted with torch {was}, and {self.torch} would be chosen now",
-                remedy=f"{self.line} --undo, then adopt it anew; or keep what is there with --torch {was}",
-            )
+            remedy = f"{self.line} --undo, then adopt it anew; or keep what is there with --torch {was}"
+            raise NotReady(f"{words} was adopted with torch {was}, and {self.torch} would be chosen now", remedy=remedy)
         card, foreseen = self._foresee()
-        verdict = f"{self.found.words} would get torch {self.torch}"
         keeping = Keeping(root=self.root, site=self.root, pins={"torch": self.plan.torch or ""})
         inside = (str(keeping.constraints), "its pip configuration", "a start file that sets variables")
-        outside = map(str, app_files(self.found, keeping, (), self.host.system))
-        planned = self._adoption("planned", verdict, card=card, files=(*inside, *outside))
+        files = (*inside, *map(str, app_files(self.found, keeping, (), self.host.system)))
+        planned = self._adoption("planned", f"{words} would get torch {self.torch}", card=card, files=files)
         if self.options.dry_run:
             return planned
         if self.plan.graft is not None:
-            from rekindle.journey.grafting import check_graft  # needs NumPy, which the other ways do without
-
             check_graft(self.plan.graft, self.plan.cuda)
         if not self.confirm(planned):
-            raise Declined(f"nothing was done: {self.found.words} needs a yes for torch {self.torch}")
+            raise Declined(f"nothing was done: {words} needs a yes for torch {self.torch}")
         refuse_hopeless(card, self.host)
         with self.workspace.lock("adopt", wait=3600.0, say=self.progress.note):
-            proof, pins, files = self._swap(foreseen, self._moves())
+            proof, torch, kept = self._swap(foreseen, self._moves())
         proven = summarise_proof(proof)
         if not proof.good:
             why = f"torch {self.plan.torch} is not proven to work in it, so it is as it was: {proven}"
-            return self._adoption("not-proven", f"{self.found.words}: {why}", card=card, verification=proof)
-        return self._adoption(
-            "adopted",
-            f"{self.found.words} runs torch {pins.get('torch')} on this machine: {proven}",
-            card=card,
-            verification=proof,
-            files=tuple(map(str, files)),
-            next=(f"rekindle guard --python {pasted(self.python)}", f"{self.line} --undo"),
-        )
+            return self._adoption("not-proven", f"{words}: {why}", card=card, verification=proof)
+        after = (f"rekindle guard --python {pasted(self.python)}", f"{self.line} --undo")
+        verdict = f"{words} runs torch {torch} on this machine: {proven}"
+        return self._adoption("adopted", verdict, card=card, verification=proof, files=kept, next=after)
 
     def _why_not(self) -> str | None:
         """Why nothing is swapped: no wheel for this machine, or another version of the application is needed."""
         plan = self.plan
-        reasons = [change.why for change in plan.changes if change.what == self.found.use.name]
-        reasons += [warning.text for warning in plan.warnings if warning.code == "app-torch-outside"]
-        if reasons:
-            return f"not with this version of {self.found.app.title}: {reasons[0]}"
+        outside = [change.why for change in plan.changes if change.what == self.found.use.name]
+        outside += [warning.text for warning in plan.warnings if warning.code == "app-torch-outside"]
+        if outside:
+            return f"not with this version of {self.found.app.title}: {outside[0]}"
         if plan.answer == "none":
             return "no torch can run here: " + "; ".join(reason.text for reason in plan.because[:3])
         if plan.answer == "build" and not self.options.wheel:
@@ -206,17 +187,13 @@ class _Adopting(SwapForecast):
         return None
 
     def _steps_after_no(self) -> tuple[str, ...]:
-        plan = self.plan
-        look = f"rekindle plan --for {pasted(str(self.options.folder))} --python {self.interpreter.short} -v"
-        if plan.answer != "build":
-            return (look,)
-        kit = f" --cuda {plan.cuda}" if plan.cuda else f" --rocm {plan.rocm}" if plan.rocm else ""
-        wheels = pasted(str(self.workspace.wheels))
-        return (
-            look,
-            f"rekindle up --build --torch {plan.torch}{kit} --python {self.interpreter.short}",
-            f"{self.line} --wheel {wheels}/torch-{plan.torch}*.whl",
-        )
+        plan, release = self.plan, self.interpreter.short
+        steps = [f"rekindle plan --for {pasted(str(self.options.folder))} --python {release} -v"]
+        if plan.answer == "build":
+            kit = f" --cuda {plan.cuda}" if plan.cuda else f" --rocm {plan.rocm}" if plan.rocm else ""
+            steps.append(f"rekindle up --build --torch {plan.torch}{kit} --python {release}")
+            steps.append(f"{self.line} --wheel {pasted(str(self.workspace.wheels))}/torch-{plan.torch}*.whl")
+        return tuple(steps)
 
     def _foresee(self) -> tuple[Card, Foreseen]:
         places = self.options.find_links if self.options.offline else installing.index_places(self.requests)
@@ -249,16 +226,14 @@ class _Adopting(SwapForecast):
 
     def _swap(
         self, foreseen: Foreseen, moves: Sequence[tuple[str, str]]
-    ) -> tuple[VerifyReport, Mapping[str, str], Mapping[Path, object]]:
-        """Keep, swap, prove: the proof, what is kept, and the files that keep it so. The first adoption's copy stays
-        until its undo, a later one's until its proof. ``moves`` are folders of extensions that are switched off."""
-        first, again = kept_environments(self.root)
+    ) -> tuple[VerifyReport, str | None, tuple[str, ...]]:
+        """Keep, swap, prove: the proof, torch's version, the files that keep it. The first adoption's copy stays until
+        its undo, a later one's until its proof; ``moves`` are folders of extensions that are switched off."""
+        first, again = adopt_forecast.kept_environments(self.root)
         before = first.record
         kept = first if before is None else again
         requests = self.requests
         if self.plan.graft is not None:
-            from rekindle.journey.grafting import graft_requests  # needs NumPy, which the other ways do without
-
             options = UpOptions(find_links=self.options.find_links, offline=self.options.offline)
             requests = graft_requests(Walk(self.workspace, self.progress), self.plan, requests, options)[1]
             foreseen = installing.foresee(self.order, requests, fresh=False, substituted=False)
@@ -275,18 +250,18 @@ class _Adopting(SwapForecast):
             proof = self._prove()
             if not proof.good:
                 kept.restore()
-                return proof, {}, {}
+                return proof, None, ()
             versions = ask_contents(self.host, self.python, files=True).versions
             notes = {"pins": json.dumps(dict(keeping.pins)), "packages": json.dumps(versions)}
         first.settle(notes, again)
-        return proof, keeping.pins, texts
+        return proof, keeping.pins.get("torch"), tuple(map(str, texts))
 
     def _install(self, requests: tuple[Request, ...], foreseen: Foreseen) -> Keeping:
         """Take out what cannot stay, put in what was foreseen, and say what is to be kept of it."""
         self.progress.stage("swap", f"into {self.python}")
         host, beside = self.host, self.beside
-        if goes := list(self.goes):
-            argv = [*pip_of(host, self.python), "uninstall", "--yes", *goes]
+        if self.goes:
+            argv = [*pip_of(host, self.python), "uninstall", "--yes", *self.goes]
             installing.run_logged(argv, self.workspace.new_log("adopt"), self.progress)
         installed = installing.install(self.order, requests, foreseen)
         now = ask_contents(host, self.python, files=True)
@@ -308,22 +283,15 @@ class _Adopting(SwapForecast):
         write_atomically(file, encode(self.plan))
         there = ask_contents(self.host, self.python, files=True).versions
         names = [each.name for each in self.plan.companions if each.comes and self.beside.get(each.name) in there]
-        return verify(
-            python=self.python,
-            level=self.options.level,
-            plan=file,
-            beside=tuple(provable(names)),
-            progress=Within(self.progress),
-        )
+        beside, inner = tuple(provable(names)), Within(self.progress)
+        return verify(python=self.python, level=self.options.level, plan=file, beside=beside, progress=inner)
 
     def undo(self) -> Adoption:
         """Everything as it was before the first adoption."""
-        kept = kept_environments(self.root)[0]
+        kept = adopt_forecast.kept_environments(self.root)[0]
         if kept.record is None:
-            raise BadInput(
-                f"nothing is adopted in {self.root}, so nothing can be undone",
-                remedy="a --python that was given to adopt must be given here, too",
-            )
+            remedy = "a --python that was given to adopt must be given here, too"
+            raise BadInput(f"nothing is adopted in {self.root}, so nothing can be undone", remedy=remedy)
         noted = json.loads(kept.record.notes.get("packages", "{}"))
         since = [name for name, version in self.held.versions.items() if noted and noted.get(name) != version]
         lost = f"; packages that came or changed since go as well: {', '.join(sorted(since)[:20])}" if since else ""
@@ -336,15 +304,15 @@ class _Adopting(SwapForecast):
         kept.restore()
         return self._adoption("undone", f"{self.found.words} is as it was before the adoption{lost}", bare=True)
 
-    def _adoption(self, state: str, verdict: str, *, bare: bool = False, **more: Any) -> Adoption:
+    def _adoption(self, state: AdoptionState, verdict: str, *, bare: bool = False, **more: Any) -> Adoption:
         """The answer to the user; ``bare`` leaves out the plan, which an undo does not need."""
         if not bare:
             more |= {"torch": self.plan.torch, "plan": self.plan, "env": self.plan.env}
             more["beware"] = self.found.app.replaces
-        if not bare and state != "no":
-            more |= {"changes": tuple(self.changes()), "conflicts": self.conflicts()}
+            if state != "no":
+                more |= {"changes": tuple(self.changes()), "conflicts": self.conflicts()}
         return Adoption(
-            state=cast(AdoptionState, state),
+            state=state,
             verdict=verdict,
             app=self.found.name,
             version=self.found.version,

@@ -1,21 +1,26 @@
-"""What adopting an application would change in its environment, told before anything is: packages that come, go or are
-replaced, and who wants something else.
-"""
+"""What an adoption meets, and what it would change: an environment that is the application's own, writable and not in
+use, with no change of it cut short, and the copies that are kept of it; packages that come, go or are replaced, and who
+wants others."""
 
 import functools
+import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
 from rekindle.api.plan import plan as make_plan
 from rekindle.api.plan import this_machine
 from rekindle.compat.companions import find_package
-from rekindle.errors import BadInput
-from rekindle.facts import PAIRED_PACKAGES, load_facts
+from rekindle.errors import BadInput, NotReady
+from rekindle.facts import PAIRED_PACKAGES, Facts, load_facts
 from rekindle.host.live import LiveHost
+from rekindle.host.processes import processes_of
 from rekindle.interpreters.app_folder import AppFolder, conflicts_with, marker_values, named_packages, wanted_packages
 from rekindle.interpreters.installer import Installer, choose_installer
+from rekindle.interpreters.kept_places import KeptPlaces
 from rekindle.interpreters.packages import Contents, ask_contents
 from rekindle.journey.install import version_of, wanted_from
 from rekindle.journey.taken import plan_taken
@@ -55,19 +60,14 @@ class SwapForecast:
 
     @functools.cached_property
     def plan(self) -> Plan:
-        wish = Wish(
-            torch=self.options.torch,
-            variant=self.options.variant,
-            python=self.interpreter.short,
-            beside=tuple(self.beside),
-        )
-        torch = next((wheel for wheel in self.options.wheel if wheel.name.startswith("torch-")), None)
-        if self.options.wheel and torch is None:
+        asked, beside = self.options, tuple(self.beside)
+        wish = Wish(torch=asked.torch, variant=asked.variant, python=self.interpreter.short, beside=beside)
+        if not asked.wheel:
+            return make_plan(this_machine(), wish, app=self.found.use)
+        torch = next((wheel for wheel in asked.wheel if wheel.name.startswith("torch-")), None)
+        if torch is None:
             raise BadInput("--wheel names no torch", remedy="give torch's own wheel, and beside it those made for it")
-        machine = this_machine()
-        if torch is not None:
-            return plan_taken(machine, wish, torch, self.found.use)
-        return make_plan(machine, wish, app=self.found.use)
+        return plan_taken(this_machine(), wish, torch, self.found.use)
 
     @functools.cached_property
     def requests(self) -> tuple[Request, ...]:
@@ -80,8 +80,7 @@ class SwapForecast:
             for wheel in self.options.wheel
         ]
         if "<" in (self.plan.numpy or ""):
-            why = f"what torch {self.plan.torch} can use"
-            given.append(Request(name="numpy", specifier=self.plan.numpy, why=why))
+            given.append(Request(name="numpy", specifier=self.plan.numpy, why=f"what torch {self.plan.torch} can use"))
         return tuple(given)
 
     @functools.cached_property
@@ -96,8 +95,8 @@ class SwapForecast:
     @functools.cached_property
     def coming(self) -> dict[str, str]:
         """torch and what is requested with it, by name."""
-        named = {str(canonicalize_name(request.name)): version_of(request) for request in self.requests}
-        return {name: version for name, version in named.items() if version}
+        named = ((str(canonicalize_name(request.name)), version_of(request)) for request in self.requests)
+        return {name: version for name, version in named if version}
 
     def changes(self) -> Iterator[AdoptionChange]:
         """Each package that is replaced, comes or goes."""
@@ -119,11 +118,8 @@ class SwapForecast:
         there = self.held.versions
         if there.get("torch") == self.coming.get("torch"):
             return {}
-        gone = {
-            name: f"none was published for torch {self.plan.torch}"
-            for name in PAIRED_PACKAGES
-            if name in there and name not in self.coming
-        }
+        lone = [name for name in PAIRED_PACKAGES if name in there and name not in self.coming]
+        gone = dict.fromkeys(lone, f"none was published for torch {self.plan.torch}")
         packages = load_facts().beside.package
         for companion in self.plan.companions:
             compiled = companion.name in self.beside and packages[companion.name].kind == "extension"
@@ -141,11 +137,66 @@ class SwapForecast:
                 who = f"{package.name} {package.version}"
                 wishes = named_packages(package.requires, self.coming, markers)
                 stated += [Wanted(requirement=str(wish), file="installed", extension=who) for wish in wishes]
-        words = []
+        words, app = [], self.found.app
         for wanted in conflicts_with(stated, self.coming):
-            offer = ""
-            if wanted.extension and wanted.file != "installed" and self.found.app.disabled:
-                offer = f"; without it: --leave-out {wanted.extension}"
-            who = wanted.extension or self.found.app.title
-            words.append(f"{who} wants {wanted.requirement} ({wanted.file}){offer}")
+            may_go = wanted.extension and wanted.file != "installed" and app.disabled
+            offer = f"; without it: --leave-out {wanted.extension}" if may_go else ""
+            words.append(f"{wanted.extension or app.title} wants {wanted.requirement} ({wanted.file}){offer}")
         return tuple(words)
+
+
+def kept_environments(root: Path) -> tuple[KeptPlaces, KeptPlaces]:
+    """As it was before its first adoption, kept until ``--undo``; and before one that follows, kept until its proof."""
+    return KeptPlaces((root,)), KeptPlaces((root,), "-again")
+
+
+def recover_environment(root: Path) -> bool:
+    """Put it back where a change was cut short, the latest first; did that need doing?"""
+    first, again = kept_environments(root)
+    return any([again.recover(), first.recover()])
+
+
+def finish_restoring(folder: Path, facts: Facts) -> bool:
+    """Killed between its renames, an undo left no environment to recognise: the kept one takes its place. Was there
+    one?"""
+    places = {
+        Path(os.path.normpath(folder / inside / python))
+        for app in facts.apps.app.values()
+        for inside in (".", *app.inside)
+        for python in (".", *app.pythons)
+    }
+    return any([recover_environment(place) for place in places if not place.exists()])
+
+
+def own_root(interpreter: Interpreter, app_folder: AppFolder) -> Path:
+    """The environment as a folder that is the application's own; refused where it is the system's or ours."""
+    root = Path(interpreter.prefix or "")
+    inside = root.is_relative_to(app_folder.root) or root.is_relative_to(app_folder.root.parent)
+    alone = (root / "pyvenv.cfg").is_file() or (root / "conda-meta").is_dir() or any(root.glob("python*._pth"))
+    if not interpreter.prefix or not (alone or inside) or interpreter.externally_managed:
+        raise NotReady(
+            f"{interpreter.path} belongs to the system, not to {app_folder.app.title}",
+            remedy="give the application an environment of its own (python3 -m venv venv in its folder), start its"
+            " installer once, and adopt that",
+        )
+    if root == Path(sys.prefix):
+        raise NotReady(
+            f"this Rekindle runs inside the environment of {app_folder.app.title}, which is about to be exchanged",
+            remedy="install Rekindle elsewhere (pipx install . in its clone) and run the same command again",
+        )
+    return root
+
+
+def refuse_unwritable(root: Path) -> None:
+    """A swap that could not be carried out, or not be taken back, is not begun."""
+    for place in (root, root.parent):
+        if not os.access(place, os.W_OK):
+            remedy = "run this as the user whom the application belongs to, or move it to a folder of yours"
+            raise NotReady(f"{place} may not be written by you", remedy=remedy)
+
+
+def refuse_running(root: Path, app_folder: AppFolder) -> None:
+    """A program that runs holds the old torch, and writes into what is being exchanged."""
+    if running := processes_of(root):
+        names = ", ".join(f"{process.name} (process {process.pid})" for process in running[:3])
+        raise NotReady(f"{app_folder.app.title} is running: {names}", remedy="close it and run the same command again")

@@ -1,8 +1,6 @@
 """The card before the question: what a yes brings, measured where it can be, said to be unknown where it cannot; and
-where the planned index does not answer, what can be had instead.
-
-Each way is then a line that can be pasted; one is told only if the planner takes that very wheel for this machine.
-"""
+where the planned index does not answer, lines for what can be had instead, each of a wheel that the planner takes for
+this machine."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +30,8 @@ from rekindle.scripts.quoting import pasted
 Confirm = Callable[[Plan, Callable[[], Card]], bool]
 
 _SHOWN = 6
+_ANSWER_SECONDS = 5.0
+_MOST_WHEELS = 40
 
 
 def make_card(
@@ -46,14 +46,14 @@ def make_card(
     companions: Sequence[str] = (),
     reachable: Sequence[str] = (),
 ) -> Card:
-    """``packages`` is what the installer foresees, None where it cannot tell; a build fetches sources instead.
-
-    ``companions`` is what a build makes besides torch, in words.
-    """
+    """``packages`` is what the installer foresees, None where it cannot tell; ``companions`` is what a build makes
+    besides torch, in words: it fetches sources instead."""
     build = plan.build if plan.answer == "build" else None
     graft = plan.graft
     sizes = [package.bytes for package in packages or () if package.bytes is not None]
     free = free_bytes(target.folder or Path(target.python))
+    installed = load_facts().costs.use[plan.backend].disk_gib
+    disk = build.disk_gib if build else installed + (graft.disk_gib or 0 if graft else 0)
     return Card(
         what=_spoken_items(plan, requests, companions),
         places=tuple(map(without_password, places)),
@@ -61,9 +61,7 @@ def make_card(
         download_bytes=sum(sizes) if packages is not None and (sizes or not packages) else None,
         download_unknown=len(packages or ()) - len(sizes),
         largest=largest(packages or ()),
-        disk_gib=build.disk_gib
-        if build
-        else load_facts().costs.use[plan.backend].disk_gib + (graft.disk_gib or 0 if graft else 0),
+        disk_gib=disk,
         disk_free_gib=None if free is None else round(free / GIB, 1),
         memory_gib=build.memory_gib if build else None,
         minutes=build.minutes if build else graft.minutes if graft else None,
@@ -98,11 +96,10 @@ def look_for_network(places: Sequence[str]) -> str | None:
 def refuse_unreachable(network: str | None, reachable: Sequence[str] = ()) -> None:
     """``network`` is why a place does not answer; ``reachable`` are lines that would work from here."""
     if network:
-        ways = " or ".join(reachable)
+        ways = f"what can be had from here: {' or '.join(reachable)}; or " if reachable else ""
         raise StageFailed(
             f"no network: {network}",
-            remedy=(f"what can be had from here: {ways}; or " if ways else "")
-            + "connect (or set HTTPS_PROXY) and run the same command again; or fetch from a mirror with "
+            remedy=f"{ways}connect (or set HTTPS_PROXY) and run the same command again; or fetch from a mirror with "
             "--index URL, from a folder of wheels with --find-links DIR, and ask no index with --offline",
         )
 
@@ -117,16 +114,10 @@ def refuse_hopeless(card: Card, host: Host) -> None:
             f"{spoken_bytes(need)}",
             remedy="make room ('rekindle clean' removes what earlier runs left), or name another place with --venv",
         )
-    refuse_small_temporary(card, host)
-
-
-def refuse_small_temporary(card: Card, host: Host) -> None:
-    """pip downloads into the temporary directory, which may be another disk than the environment's, and a small one."""
-    if card.installer != "pip" or not any(place.startswith(("http:", "https:")) for place in card.places):
-        return
-    place = tempfile.gettempdir()
-    short = first_shortage([Demand("download", place, card.download_bytes)], free_space(host))
-    if short is not None:
+    # pip downloads into the temporary directory, which may be another disk than the environment's, and a small one.
+    place, fetches = tempfile.gettempdir(), any(place.startswith(("http:", "https:")) for place in card.places)
+    demands = [Demand("download", place, card.download_bytes)] if card.installer == "pip" and fetches else []
+    if short := first_shortage(demands, free_space(host)):
         raise NotReady(
             f"pip downloads {spoken_bytes(card.download_bytes or 0)} into {place}, and {spoken_bytes(short.free)} are"
             " free there",
@@ -150,10 +141,6 @@ def _spoken_items(plan: Plan, requests: Sequence[Request], companions: Sequence[
     return tuple(names)
 
 
-_ANSWER_SECONDS = 5.0
-_MOST_WHEELS = 40
-
-
 def reachable_ways(machine: Machine, options: UpOptions) -> tuple[str, ...]:
     """Lines that install a torch from places that answer, the newest of each place; empty where there is none."""
     settings = pip_places()
@@ -164,10 +151,8 @@ def reachable_ways(machine: Machine, options: UpOptions) -> tuple[str, ...]:
     links = "".join(f" --find-links {pasted(place)}" for place in options.find_links)
     # What torch needs beside it may lie elsewhere, and its own companions seldom lie beside it.
     rest = f"{' --index default' if answering else ' --offline'} --torch-only"
-    ways = (
-        _newest_way(wheels_of(linked, "torch"), machine, links + rest),
-        _newest_way(wheels_of(indexed, "torch"), machine, ""),
-    )
+    places = ((linked, links + rest), (indexed, ""))
+    ways = (_newest_way(wheels_of(files, "torch"), machine, how) for files, how in places)
     reachable = [way for way in ways if way is not None]
     # Without a card, what only a card uses is offered where nothing smaller is there.
     small = [way for way in reachable if way[0] == "cpu" and not machine.gpus]

@@ -59,20 +59,18 @@ def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Pro
     write_atomically(workspace.machine, encode(examined.machine))
     plan = walk.leg("plan", "what to build, and with what", lambda: _plan(examined, use_cuda, cmake))
     root = workspace.source / "spark"
-    walk.leg(
-        "unpack",
-        "the miniature source tree",
-        lambda: _unpack(root),
-        lambda fresh: f"{root}{'' if fresh else ' (kept)'}",
-    )
+    walk.leg("unpack", "the miniature source tree", lambda: _unpack(root), str)
     tree = walk.leg("patch", "fixes for today's tools", lambda: patch_spark(root, cmake=cmake), summarise_patches)
-    _need_compiler(examined)
+    missing = next((check for check in examined.checks if check.id == "compiler" and check.status == "fail"), None)
+    if missing is not None and examined.os.system == "windows":
+        # Windows brings no compiler, and CMake's own words about it name neither the product nor the way.
+        why = "the demo ends here: it compiles C++, and this Windows has no Visual Studio with the C++ tools"
+        raise MissingTool(why, remedy=missing.fix or "rekindle doctor")
     write_atomically(workspace.plan, encode(plan))
     mark_made(plan)
     inputs = digest(plan, tree.digest or "", spark.tree_digest(), platform.python_version(), cmake or "")
-    chosen = BuildOptions(
-        plan=plan, source=tree, workspace=workspace.root, pythons=(sys.executable,), cmake=cmake, as_is=True
-    )
+    ours = (sys.executable,)
+    chosen = BuildOptions(plan=plan, source=tree, workspace=workspace.root, pythons=ours, cmake=cmake, as_is=True)
 
     def end(*, arrived: bool = False, **reached: Any) -> Journey:
         return Journey(
@@ -86,13 +84,8 @@ def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Pro
             **reached,
         )
 
-    built = walk.kept_leg(
-        "build",
-        "C++ libraries, Python extension, wheel",
-        BuildResult,
-        inputs,
-        lambda: build_one(chosen, walk.inner),
-    )
+    what = "C++ libraries, Python extension, wheel"
+    built = walk.kept_leg("build", what, BuildResult, inputs, lambda: build_one(chosen, walk.inner))
     if isinstance(built, BuildFailure):
         return end(verdict=f"spark was not built: {built.message}", failure=built)
     wheel = Path(built.wheel)
@@ -106,27 +99,18 @@ def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Pro
         digest(built.wheel_sha256, plan),
         lambda: verify(wheel=wheel, python=sys.executable, plan=workspace.plan, gpu=owed, progress=walk.inner),
     )
+    verdict = f"spark runs on this machine: {proof.passed} checks passed"
+    if not proof.good:
+        verdict = f"spark was built, but it is not proven to work: {summarise_proof(proof)}"
     return end(
         arrived=proof.good,
-        verdict=f"spark runs on this machine: {proof.passed} checks passed"
-        if proof.good
-        else f"spark was built, but it is not proven to work: {summarise_proof(proof)}",
+        verdict=verdict,
         wheel=str(wheel),
         wheel_sha256=built.wheel_sha256,
         inspection=report,
         verification=proof,
         next=("rekindle plan", "rekindle up"),
     )
-
-
-def _need_compiler(examined: Examination) -> None:
-    """Windows brings no compiler, and CMake's own words about it name neither the product nor the way."""
-    missing = next((check for check in examined.checks if check.id == "compiler" and check.status == "fail"), None)
-    if missing is not None and examined.os.system == "windows":
-        raise MissingTool(
-            "the demo ends here: it compiles C++, and this Windows has no Visual Studio with the C++ tools",
-            remedy=missing.fix or "rekindle doctor",
-        )
 
 
 def _plan(examined: Examination, use_cuda: bool, cmake: str | None) -> Plan:
@@ -142,13 +126,12 @@ def _plan(examined: Examination, use_cuda: bool, cmake: str | None) -> Plan:
     )
 
 
-def _unpack(root: Path) -> bool:
-    """Unpack unless this very tree is there; the stamp is written last."""
-    stamp = root.with_name("spark.unpacked")
-    digest_now = spark.tree_digest()
+def _unpack(root: Path) -> str:
+    """Unpack unless this very tree is there, and say which is so; the stamp is written last."""
+    stamp, digest_now = root.with_name("spark.unpacked"), spark.tree_digest()
     if root.is_dir() and stamp.is_file() and stamp.read_text() == digest_now:
-        return False
+        return f"{root} (kept)"
     stamp.unlink(missing_ok=True)
     spark.unpack(root)
     write_atomically(stamp, digest_now)
-    return True
+    return str(root)

@@ -1,9 +1,7 @@
-"""``explain --fix``: a command that fails, the fix its cause offers, and the command again.
-
-A *fix* is one action of the diagnosis made ready for this command: it says in lines exactly what it will do, does it,
-and can be taken back. The same fix is never tried twice, at most three are made, and what did not lead to a command
-that passes is undone. Nothing is run that needs root, and nothing whose cause is only a guess.
-"""
+"""``explain --fix``: a command that fails, the fix its cause offers, and the command again. A *fix* is one action of
+the diagnosis made ready for this command: it says in lines what it will do, does it, and can be taken back. The same is
+never tried twice, at most three are made, and what did not lead to a command that passes is undone. Nothing is run that
+needs root, and nothing whose cause is only a guess."""
 
 import contextlib
 import os
@@ -63,7 +61,7 @@ class Call:
 
     @property
     def line(self) -> str:
-        return paste_with(self.variables, paste_line(self.command)) if self.variables else paste_line(self.command)
+        return paste_with(self.variables, paste_line(self.command))
 
     def setting(self, **variables: str) -> "Call":
         return Call(command=self.command, variables={**self.variables, **variables})
@@ -84,12 +82,7 @@ class Fix:
 
 
 def fix_command(
-    command: Sequence[str],
-    *,
-    out: BinaryIO,
-    err: BinaryIO,
-    confirm: Callable[[str], bool],
-    say: Callable[[str], None],
+    command: Sequence[str], *, out: BinaryIO, err: BinaryIO, confirm: Callable[[str], bool], say: Callable[[str], None]
 ) -> FixReport:
     """Run a command; while it fails for a cause that can be fixed, fix it and run it again."""
 
@@ -103,11 +96,10 @@ def fix_command(
     first = call = Call(command=tuple(command))
     diagnosis, host = run(call), LiveHost()
     attempts: list[FixAttempt] = []
-    settles: list[Undo] = []
-    repeats = 0
+    settles, tried = list[Undo](), 0
     # What was changed is undone on the way out, an interrupt's too, unless the command passes in the end.
     with contextlib.ExitStack() as undoing:
-        while diagnosis.exit_code and repeats < MOST_FIXES:
+        while diagnosis.exit_code and tried < MOST_FIXES:
             shown = [each.shown for each in attempts]
             offers = (
                 (match, action, fix)
@@ -131,7 +123,7 @@ def fix_command(
             except RekindleError as error:
                 end("undone", f"that could not be done: {error.message}", said=error.message)
                 continue
-            repeats += 1
+            tried += 1
             fewer = isinstance(action, causes.FewerJobs)
             with contextlib.ExitStack() as trying:
                 trying.callback(undo)
@@ -147,8 +139,7 @@ def fix_command(
                 end("helped", "not yet" if fewer else "that helped: now something else fails")
             else:
                 end("fixed", "fixed: it passes now")
-        if not diagnosis.exit_code:
-            undoing.pop_all()
+                undoing.pop_all()
     code = diagnosis.exit_code or 0
     if code and settles:
         say("it still fails: everything is undone")
@@ -181,24 +172,6 @@ def prepare(action: Action, call: Call, host: Host) -> Fix | None:
             return _prepare_install(action, call, host)
         case causes.ConstrainBuild():
             return _prepare_constraints(action, call)
-        case causes.AddOption():
-            changed = call.saying(*action.words)
-            applies = _is_installing(call.command) and not set(action.words) <= set(call.command)
-            return Fix(shown=(f"run: {changed.line}",), call=changed) if applies else None
-        case causes.SetVariable():
-            homes = {
-                name: str(Path(value).expanduser()) for name, value in action.variables.items() if value[:1] == "~"
-            }
-            changed = call.setting(**action.variables | homes)
-            return Fix(shown=(f"run: {changed.line}",), call=changed)
-        case causes.SetCMake():
-            define = f"-D{action.name}={action.value}"
-            if Path(call.command[0]).stem == "cmake":
-                changed = call.saying(define)
-            else:
-                words = " ".join(filter(None, (call.env.get("CMAKE_ARGS"), define)))
-                changed = call.setting(**{"CMAKE_ARGS": words, action.name: action.value})
-            return Fix(shown=(f"run: {changed.line}",), call=changed)
         case causes.FewerJobs():
             return fewer_jobs(call)
         case causes.RemoveCache():
@@ -207,6 +180,24 @@ def prepare(action: Action, call: Call, host: Host) -> Fix | None:
             return _prepare_patch(action, call)
         case causes.AskPerson():
             return Fix(shown=(action.line,), call=call, by_person=True)
+        case causes.AddOption():
+            if not _is_installing(call.command) or set(action.words) <= set(call.command):
+                return None
+            changed = call.saying(*action.words)
+        case causes.SetVariable():
+            homes = {name: value for name, value in action.variables.items() if value[:1] == "~"}
+            whole = {name: str(Path(value).expanduser()) for name, value in homes.items()}
+            changed = call.setting(**action.variables | whole)
+        case causes.SetCMake():
+            define = f"-D{action.name}={action.value}"
+            words = " ".join(filter(None, (call.env.get("CMAKE_ARGS"), define)))
+            by_variables = call.setting(**{"CMAKE_ARGS": words, action.name: action.value})
+            changed = call.saying(define) if Path(call.command[0]).stem == "cmake" else by_variables
+    return _repeat(changed)
+
+
+def _repeat(changed: Call) -> Fix:
+    return Fix(shown=(f"run: {changed.line}",), call=changed)
 
 
 def _prepare_install(action: causes.InstallPackages, call: Call, host: Host) -> Fix:
@@ -258,8 +249,7 @@ def fewer_jobs(call: Call) -> Fix | None:
     if jobs < 1:
         return None
     command = tuple(_JOBS.sub(lambda match: match[0].replace(match[1], str(jobs)), word) for word in call.command)
-    changed = Call(command=command, variables=call.variables).setting(**dict.fromkeys(_JOB_VARIABLES, str(jobs)))
-    return Fix(shown=(f"run: {changed.line}",), call=changed)
+    return _repeat(Call(command=command, variables=call.variables | dict.fromkeys(_JOB_VARIABLES, str(jobs))))
 
 
 def _prepare_removal(action: causes.RemoveCache, call: Call) -> Fix | None:
@@ -279,11 +269,9 @@ def _prepare_removal(action: causes.RemoveCache, call: Call) -> Fix | None:
 
 def _cache_places(cache: str, call: Call) -> list[Path]:
     if cache == "cmake":
-        named = [
-            word for before, word in zip(call.command, call.command[1:], strict=False) if before in ("-B", "--build")
-        ]
-        folders = [Path(name) for name in named or _BUILD_FOLDERS]
-        return [folder / name for folder in folders for name in ("CMakeCache.txt", "CMakeFiles")]
+        pairs = zip(call.command, call.command[1:], strict=False)
+        folders = [word for before, word in pairs if before in ("-B", "--build")] or _BUILD_FOLDERS
+        return [Path(folder) / name for folder in folders for name in ("CMakeCache.txt", "CMakeFiles")]
     row = read_beside(__file__, "caches.toml", dict[str, dict[str, str]])[cache]
     user = call.env.get("USER") or call.env.get("USERNAME") or "root"
     place = call.env.get(row["variable"]) or row["usual"].format(tmp=tempfile.gettempdir(), user=user)
@@ -291,31 +279,25 @@ def _cache_places(cache: str, call: Call) -> list[Path]:
 
 
 def _prepare_patch(action: causes.ApplyPatch, call: Call) -> Fix | None:
-    root = Path.cwd()
+    root, patch = Path.cwd(), action.patch
     if not (root / "CMakeLists.txt").is_file():
         return None
 
     def do() -> tuple[Undo, Undo]:
-        tree = source_patch(root, only=[action.patch])
-        if tree.conflicts:
-            raise StageFailed(f"the patch {action.patch} does not fit {root}; nothing was changed")
-
-        def undo() -> None:
-            with contextlib.suppress(RekindleError):
-                source_unpatch(root)
-
+        if source_patch(root, only=[patch]).conflicts:
+            raise StageFailed(f"the patch {patch} does not fit {root}; nothing was changed")
         return undo, _do_nothing
 
-    return Fix(
-        shown=(f"patch {root} with {action.patch} (rekindle source patch --only {action.patch})",), call=call, do=do
-    )
+    def undo() -> None:
+        with contextlib.suppress(RekindleError):
+            source_unpatch(root)
+
+    return Fix(shown=(f"patch {root} with {patch} (rekindle source patch --only {patch})",), call=call, do=do)
 
 
 def repair_build(failure: BuildFailure, options: BuildOptions, root: Path) -> tuple[BuildOptions, str] | None:
-    """The build's options after the safe action its cause offers, and what was done in words; None where there is none.
-
-    Safe is what only changes how it is built: fewer compilers, one of our patches, a variable of CMake.
-    """
+    """The build's options after the safe action its cause offers, and that in words; None where there is none. Safe is
+    what only changes how it is built: fewer compilers, one of our patches, a variable of CMake."""
     for first, action in _safe_actions(failure.diagnosis):
         match action:
             case causes.FewerJobs():
@@ -330,8 +312,6 @@ def repair_build(failure: BuildFailure, options: BuildOptions, root: Path) -> tu
                 tree = source_patch(root, only=[action.patch])
                 if action.patch not in before and not tree.conflicts:
                     return replace(options, source=tree), f"{first.title}: patched with {action.patch}"
-            case _:
-                continue
     return None
 
 

@@ -1,10 +1,7 @@
 """The legs of a source build: a tree, its patches, the build, the wheel read back; then torchvision and torchaudio,
-fetched from where torch came from and built against it.
-
-Without an index it is asked first whether the wheels are at hand that the built torch needs when it is installed. A
-companion that cannot be had or built is told and left out; the torch is good without it, and the same command tries
-again.
-"""
+from where torch came from and built against it. Without an index it is asked first whether the wheels are at hand that
+the built torch needs when it is installed. A companion that cannot be had or built is told and left out; the same
+command tries it again."""
 
 import ast
 import tempfile
@@ -68,14 +65,8 @@ class SourceBuilds:
         **chosen: Any,
     ) -> BuildResult | BuildFailure:
         """A build of ``tree``, after ``first``; kept."""
-        options = BuildOptions(
-            plan=self.plan,
-            source=tree,
-            workspace=self.walk.workspace.root,
-            pythons=(self.python,),
-            **shared_fields(self.options, CompilerOptions),
-            **chosen,
-        )
+        chosen |= {"workspace": self.walk.workspace.root, **shared_fields(self.options, CompilerOptions)}
+        options = BuildOptions(plan=self.plan, source=tree, pythons=(self.python,), **chosen)
 
         def make() -> BuildResult | BuildFailure:
             first()
@@ -88,13 +79,12 @@ class SourceBuilds:
         wheel = Path(built.wheel)
         if not self.options.bundle:
             return wheel
-        fat = self.walk.kept_leg(
-            name,
-            "libraries it would need from outside",
-            BundleReport,
-            digest(built.wheel_sha256),
-            lambda: bundle_wheel(wheel, self.plan, self.walk.workspace, self.walk.inner, built.environment),
-        )
+
+        def make() -> BundleReport:
+            return bundle_wheel(wheel, self.plan, self.walk.workspace, self.walk.inner, built.environment)
+
+        what, inputs = "libraries it would need from outside", digest(built.wheel_sha256)
+        fat = self.walk.kept_leg(name, what, BundleReport, inputs, make)
         return Path(fat.out) if fat.out else wheel
 
 
@@ -116,14 +106,8 @@ def build_from_source(builds: SourceBuilds) -> Path | BuildFailure | None:
             installer = choose_installer(options.installer, links=options.find_links, offline=True)
             refuse_missing_wheels(LiveHost(), installer, python, root)
 
-    built = builds.build(
-        "build",
-        "this takes a while; Ctrl-C is safe",
-        tree,
-        digest(inputs, options.target or ""),
-        first=check_offline,
-        target=options.target,
-    )
+    inputs, what = digest(inputs, options.target or ""), "this takes a while; Ctrl-C is safe"
+    built = builds.build("build", what, tree, inputs, first=check_offline, target=options.target)
     if isinstance(built, BuildFailure):
         return built
     if options.target:
@@ -164,8 +148,8 @@ def build_with_repairs(
 def bundle_wheel(
     wheel: Path, plan: Plan, workspace: Workspace, progress: Progress, built_with: Mapping[str, str] | None = None
 ) -> BundleReport:
-    """The fat wheel, or why it stays as it is: ``out`` is then empty. What cannot be found is left to the machine.
-    ``built_with`` is the build's environment, which names where its libraries lie."""
+    """The fat wheel, or why it stays as it is: ``out`` is then empty. ``built_with`` names where the build's libraries
+    lie."""
     out = workspace.wheels / "fat"
     settings = {**(built_with or {}), **(plan.build.env if plan.build else {})}
     roots = (row.index.root for row in load_facts().supply.part if row.index and row.index.root)
@@ -181,10 +165,8 @@ def bundle_wheel(
 
 def fetch_tree(walk: Walk, options: UpOptions) -> SourceTree:
     """The tree of the workspace's plan with all its third parties; what is there already is kept and checked."""
-    place, links = walk.workspace, options.find_links
-    tree = source_fetch(
-        plan=place.plan, workspace=place.root, find_links=links, offline=options.offline, progress=walk.inner
-    )
+    place, links, offline = walk.workspace, options.find_links, options.offline
+    tree = source_fetch(plan=place.plan, workspace=place.root, find_links=links, offline=offline, progress=walk.inner)
     if tree.missing_submodules:
         raise StageFailed(
             f"{len(tree.missing_submodules)} third parties are missing: {', '.join(tree.missing_submodules[:3])} …",
@@ -198,17 +180,14 @@ def patch_tree(root: Path, plan: Path, python: str) -> SourceTree:
     tree = source_patch(root, plan=plan, python=python)
     if tree.conflicts:
         names = ", ".join(patch.id for patch in tree.conflicts)
-        raise StageFailed(
-            f"patches that do not fit {root}: {names}; nothing was changed",
-            remedy=f"rekindle source status --source {root}",
-        )
+        remedy = f"rekindle source status --source {root}"
+        raise StageFailed(f"patches that do not fit {root}: {names}; nothing was changed", remedy=remedy)
     return tree
 
 
 def refuse_missing_wheels(host: Host, installer: Installer, python: str, root: Path) -> None:
     """Raise where pip cannot bring what setup.py will ask for in the wheel: before the hours of compiling."""
-    needed = named_requirements(root)
-    if not needed:
+    if not (needed := named_requirements(root)):
         return
     pip = pip_of(host, python)
     with tempfile.TemporaryDirectory(prefix="rekindle-wheels-") as folder:
@@ -219,10 +198,8 @@ def refuse_missing_wheels(host: Host, installer: Installer, python: str, root: P
     if done.ok or lacking is None:
         return
     line = paste_line(needed, windows=host.system == "windows")
-    raise BadInput(
-        f"--offline, and the wheels at hand lack what this torch needs beside it: {lacking}",
-        remedy=f"where there is a network: pip download -d wheels {line}",
-    )
+    remedy = f"where there is a network: pip download -d wheels {line}"
+    raise BadInput(f"--offline, and the wheels at hand lack what this torch needs beside it: {lacking}", remedy=remedy)
 
 
 def named_requirements(root: Path) -> tuple[str, ...]:
@@ -233,10 +210,8 @@ def named_requirements(root: Path) -> tuple[str, ...]:
         return ()
     words: list[str] = []
     for node in ast.walk(tree):
-        targets = node.targets if isinstance(node, ast.Assign) else ()
-        is_assigned = "install_requires" in [getattr(target, "id", None) for target in targets]
-        is_keyword = isinstance(node, ast.keyword) and node.arg == "install_requires"
-        value = getattr(node, "value", None) if is_assigned or is_keyword else None
+        names = [getattr(node, "arg", None), *(getattr(one, "id", None) for one in getattr(node, "targets", ()))]
+        value = node.value if isinstance(node, ast.Assign | ast.keyword) and "install_requires" in names else None
         if isinstance(value, ast.List | ast.Tuple):
             words += [elt.value for elt in value.elts if isinstance(elt, ast.Constant) and isinstance(elt.value, str)]
     # A word with an address would be fetched from there, index or not.
@@ -300,13 +275,9 @@ def _build_companion(builds: SourceBuilds, torch: Path, companion: BuiltCompanio
             raise StageFailed(f"{error.message}; the same command tries it again", remedy=error.remedy) from error
 
     tree = walk.leg(f"{project}-source", f"{companion.version}, the release for this torch", fetch)
-    built = builds.build(
-        project,
-        f"{companion.version}, compiled against {torch.name}",
-        tree,
-        digest(builds.plan, tree.digest or "", tree.root, builds.python, sha256_of(torch)),
-        against=str(torch),
-    )
+    inputs = digest(builds.plan, tree.digest or "", tree.root, builds.python, sha256_of(torch))
+    what = f"{companion.version}, compiled against {torch.name}"
+    built = builds.build(project, what, tree, inputs, against=str(torch))
     if isinstance(built, BuildFailure):
         return msgspec.structs.replace(companion, why=built.message)
     wheel = builds.bundle(f"{project}-bundle", built)

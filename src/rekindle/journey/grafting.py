@@ -1,10 +1,10 @@
-"""The legs of a graft: an official wheel gets code for the card, or a graft file made before is applied to it."""
+"""The legs of a graft: an official wheel gets code for the card, or a graft file made before is applied to it. NumPy,
+which the other ways do without, is read only where one is made."""
 
 from pathlib import Path
 
-from rekindle.api.graft import graft, graft_apply
+from rekindle import api
 from rekindle.errors import StageFailed
-from rekindle.graft.order import find_tools
 from rekindle.host.live import LiveHost
 from rekindle.journey.walk import Walk, digest
 from rekindle.model.arch import parse_sm
@@ -18,14 +18,15 @@ from rekindle.render.summary import summarise_graft
 def check_graft(outline: GraftOutline, cuda: str | None) -> None:
     """Is there a toolkit for it? Asked before anything is fetched; a graft made before needs none."""
     if not outline.file:
+        from rekindle.graft.order import find_tools
+
         find_tools(LiveHost(), tuple(map(parse_sm, outline.archs)), None, cuda)
 
 
 def graft_requests(
     walk: Walk, plan: Plan, requests: tuple[Request, ...], options: UpOptions
 ) -> tuple[Path, tuple[Request, ...]]:
-    """The grafted wheel, and the requests with it in the place of the official one. Units that cannot be made stay
-    without code: the proof says what that means."""
+    """The grafted wheel, and the requests with it for the official one. The proof says what units without code mean."""
     torch, outline = next(request for request in requests if request.name == "torch"), plan.graft
     assert outline is not None
 
@@ -43,8 +44,8 @@ def graft_requests(
             leave_out=True,
         )
         if outline.file:
-            return graft_apply(torch.requirement, outline.file, chosen, progress=walk.inner)
-        return graft(torch.requirement, chosen, gpu=outline.archs, progress=walk.inner)
+            return api.graft_apply(torch.requirement, outline.file, chosen, progress=walk.inner)
+        return api.graft(torch.requirement, chosen, gpu=outline.archs, progress=walk.inner)
 
     what = f"{outline.wheel} for {', '.join(outline.archs)}"
     time = f"about {spoken_minutes(*outline.minutes)}; Ctrl-C is safe" if outline.minutes else "nothing is compiled"

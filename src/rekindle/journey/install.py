@@ -1,10 +1,8 @@
-"""Installs what a plan requests into an environment, told before and compared afterwards; then its companions, which
-get no chance to replace the torch. One that cannot be had is told and left out: the torch is good without it.
+"""Installs what a plan requests, told before and compared afterwards; then its companions, which get no chance to
+replace the torch: one that cannot be had is told and left out. The requests become argument lists for the pip of the
+environment's own interpreter: nothing goes through a shell, and no line written for people is read back."""
 
-The requests become argument lists for the pip of the environment's own interpreter: nothing goes through a shell,
-and no line written for people is read back.
-"""
-
+import itertools
 import re
 import shlex
 from collections.abc import Sequence
@@ -24,21 +22,15 @@ from rekindle.host.made import note_made
 from rekindle.host.process import stop_signals_as_interrupt
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
+from rekindle.interpreters import installer as installers
 from rekindle.interpreters.environment import make_environment
-from rekindle.interpreters.installer import (
-    WAIT_LONGER,
-    Installer,
-    InstallerRun,
-    gave_up_waiting,
-    read_pip_settings,
-    run_installer,
-)
+from rekindle.interpreters.installer import Installer
 from rekindle.interpreters.packages import Contents, look_into
 from rekindle.journey.resolve import exact, groups_of, lock_lines, place_words, resolve
 from rekindle.model.guard import constraints_text, pinned
 from rekindle.model.journey import Installation, Package
 from rekindle.model.plan import Plan, Request
-from rekindle.model.progress import Progress
+from rekindle.model.progress import Progress, Silent
 
 # What each group of requests would bring; None for one of which the installer cannot tell.
 Foreseen = tuple[tuple[Package, ...] | None, ...]
@@ -47,11 +39,8 @@ Foreseen = tuple[tuple[Package, ...] | None, ...]
 def wanted_from(
     requests: Sequence[Request], *, index: str | None = None, torch_only: bool = False
 ) -> tuple[Request, ...]:
-    """What the plan requests, as the user wants it.
-
-    ``index`` is asked instead of the plan's own (``default``: pip's own); ``torch_only`` leaves torchvision and
-    torchaudio out.
-    """
+    """What the plan requests, as the user wants it: ``index`` is asked instead of the plan's own (``default``: pip's
+    own), ``torch_only`` leaves torchvision and torchaudio out."""
     wanted = [request for request in requests if not (torch_only and request.name in PAIRED_PACKAGES)]
     if index is not None:
         place = None if index == "default" else index
@@ -67,14 +56,13 @@ def wanted_from(
 def index_places(requests: Sequence[Request]) -> tuple[str, ...]:
     """Where pip would fetch them from: indexes and pages of files, its own index where none is named."""
     urls = dict.fromkeys(request.links or request.index for request in requests if not request.url and request.version)
-    own = read_pip_settings(LiveHost()).index if None in urls else None
+    own = installers.read_pip_settings(LiveHost()).index if None in urls else None
     return tuple(url or own or "" for url in urls if url or own)
 
 
 def own_environment(installer: Installer, python: str, folder: Path, log: Path) -> None:
     """A virtual environment with our mark in it."""
-    outcome = make_environment(python, folder, lambda argv: _run_logged(argv, log, None), uv=installer.uv)
-    _refuse_failed(outcome, log)
+    _refuse_failed(make_environment(python, folder, lambda argv: _run_logged(argv, log), uv=installer.uv), log)
     note_made("environment", folder)
 
 
@@ -136,10 +124,8 @@ def install_requests(order: InstallOrder, requests: Sequence[Request], foreseen:
         # A later group may name a package again (a limit for NumPy): the last word counts.
         announced = tuple({package.name: package for package in announced}.values())
     if wrong := disagreements(plan, requests, announced, before, after):
-        raise StageFailed(
-            f"what was installed is not what was planned: {'; '.join(wrong[:4])}",
-            remedy=f"nothing is kept of this; the whole log: {log}",
-        )
+        remedy = f"nothing is kept of this; the whole log: {log}"
+        raise StageFailed(f"what was installed is not what was planned: {'; '.join(wrong[:4])}", remedy=remedy)
     sha256 = next((package.sha256 for package in announced or brought if package.name == plan.project), None)
     return Installation(
         python=python,
@@ -196,37 +182,34 @@ def run_logged(argv: Sequence[str], log: Path, progress: Progress | None) -> Non
     _refuse_failed(_run_logged(argv, log, progress), log)
 
 
-def _run_logged(argv: Sequence[str], log: Path, progress: Progress | None) -> InstallerRun:
-    count = 0
+def _run_logged(argv: Sequence[str], log: Path, progress: Progress | None = None) -> installers.InstallerRun:
+    counting, listener = itertools.count(1), progress or Silent()
     with log.open("a", encoding="utf-8") as file, stop_signals_as_interrupt():
         file.write(f"$ {shlex.join(argv)}\n")
 
         def keep(line: str) -> None:
-            nonlocal count
-            count += 1
             file.write(line + "\n")
-            if progress and line.startswith(("Collecting", "  Downloading", "Downloading", "Installing")):
-                progress.step(count, None, line.strip())
+            count = next(counting)
+            if line.startswith(("Collecting", "  Downloading", "Downloading", "Installing")):
+                listener.step(count, None, line.strip())
 
         def tell(slow: str) -> None:
             file.write(f"# {slow}\n")
-            if progress:
-                progress.note(slow)
+            listener.note(slow)
 
-        return run_installer(argv, cwd=log.parent, on_line=keep, on_slow=tell)
+        return installers.run_installer(argv, cwd=log.parent, on_line=keep, on_slow=tell)
 
 
-def _refuse_failed(done: InstallerRun, log: Path) -> None:
+def _refuse_failed(done: installers.InstallerRun, log: Path) -> None:
     if not done.ok:
-        slow = gave_up_waiting(done.lines)
-        advice = WAIT_LONGER if slow else remedy_for("\n".join(done.lines)) or done.remedy
+        slow = installers.gave_up_waiting(done.lines)
+        advice = installers.WAIT_LONGER if slow else remedy_for("\n".join(done.lines)) or done.remedy
         remedy = f"{advice}; the whole log: {log}" if advice else f"the whole log: {log}"
         raise CommandFailed(done.argv, done.code, [*done.lines, done.reason], remedy=remedy)
 
 
 def install_companions(order: InstallOrder, requests: Sequence[Request], installed: Installation) -> Installation:
-    """The installation with every companion of the plan that has a wheel, and NumPy, without which torch warns when it
-    is imported; the rest is told."""
+    """With every companion of the plan that has a wheel, and NumPy, without which torch warns; the rest is told."""
     plan, places = order.plan, order.installer.places
     wanted = [companion for companion in plan.companions if companion.comes]
     torch = next((row for row in requests if row.name == "torch" and "numpy" not in installed.packages), None)
@@ -251,12 +234,9 @@ def install_companions(order: InstallOrder, requests: Sequence[Request], install
         except CommandFailed as error:
             order.progress.note(f"{name} is not installed: {error.message}")
     after = look_into(order.host, order.python)
-    moved = [name for name, version in pins.items() if after.versions.get(name) != version]
-    if moved:
-        raise StageFailed(
-            f"a companion replaced {', '.join(moved)}, though its constraints forbid it",
-            remedy=f"the whole log: {log}; without --with the torch stays as planned",
-        )
+    if moved := [name for name, version in pins.items() if after.versions.get(name) != version]:
+        remedy = f"the whole log: {log}; without --with the torch stays as planned"
+        raise StageFailed(f"a companion replaced {', '.join(moved)}, though its constraints forbid it", remedy=remedy)
     return msgspec.structs.replace(installed, packages=after.versions, fingerprint=after.fingerprint)
 
 
@@ -265,22 +245,17 @@ def disagreements(
 ) -> list[str]:
     """Everything that is not as planned and announced, in words; empty where installed = planned."""
     expected = {package.name: package.version for package in announced or ()}
-    wrong = [
-        f"{name} is {after.versions.get(name) or 'missing'}, {version} was announced"
-        for name, version in expected.items()
-        if after.versions.get(name) != version
-    ]
+    there = {name: after.versions.get(name) for name in expected}
+    others = [name for name, version in expected.items() if there[name] != version]
+    wrong = [f"{name} is {there[name] or 'missing'}, {expected[name]} was announced" for name in others]
     for request in requests:
-        name = str(canonicalize_name(request.name))
-        if name in expected or request.version is None:
-            continue
+        name, version = str(canonicalize_name(request.name)), request.version
         installed = after.versions.get(name)
-        accepted = {request.version}
-        if announced is None or request.index:
-            # An index of one flavour may leave the local part out; what torch says of itself is compared besides.
-            accepted.add(request.version.partition("+")[0])
-        if installed not in accepted:
-            wrong.append(f"{name} is {installed or 'missing'}, {request.version} was planned")
+        if name in expected or version is None or installed == version:
+            continue
+        # An index of one flavour may leave the local part out; what torch says of itself is compared besides.
+        if not (announced is None or request.index) or installed != version.partition("+")[0]:
+            wrong.append(f"{name} is {installed or 'missing'}, {version} was planned")
     for name in before.versions | after.versions if announced is not None else ():
         was, now = before.versions.get(name), after.versions.get(name)
         if name not in expected and was != now:
@@ -295,8 +270,7 @@ def _torch_disagreements(plan: Plan, requests: Sequence[Request], after: Content
         return []
     if not after.torch:
         return ["torch is not there, or does not say what it is"]
-    wrong = []
-    name = after.torch.get("__version__") or ""
+    wrong, name = [], after.torch.get("__version__") or ""
     if plan.torch and name.partition("+")[0] != plan.torch.partition("+")[0]:
         wrong.append(f"torch calls itself {name}, {plan.torch} was planned")
     # XPU builds say nothing in version.py that others do not; their name does.

@@ -1,9 +1,8 @@
 """What keeps a torch in an application's environment: constraints that its pip and uv obey by themselves, its extension
-manager's lists, its launcher's own settings, and variables that are set whenever its Python starts.
+manager's lists, its launcher's own settings, and variables that are set whenever its Python starts. Here is said which
+text belongs into which file; writing and taking back is the kept environment's."""
 
-Each function says which text belongs into which file; writing and taking back is the kept environment's.
-"""
-
+import itertools
 import json
 import os
 import re
@@ -27,10 +26,8 @@ NOTE = "kept by rekindle adopt"
 
 @dataclass(frozen=True, kw_only=True)
 class Keeping:
-    """What is to be kept where: ``pins`` with the digests of their files, variables, and the words after a refusal.
-
-    ``root`` is the environment, ``site`` the folder of its packages.
-    """
+    """What is kept in the environment ``root`` with its packages in ``site``: ``pins`` with the digests of their files,
+    variables, and the words after a refusal."""
 
     root: Path
     site: Path
@@ -91,17 +88,15 @@ def with_constraint(text: str, address: str) -> str:
     if address in text:
         return text
     lines = text.splitlines()
-    heads = [number for number, line in enumerate(lines) if line.strip() == "[global]"]
-    if not heads:
-        return "\n".join([*lines, "[global]", f"constraint = {address}"]) + "\n"
-    start = heads[0] + 1
-    for number in range(start, len(lines)):
-        if lines[number].startswith("["):
-            break
-        if re.match(r"constraint\s*[=:]", lines[number]):
-            lines[number] += f" {address}"
-            return "\n".join(lines) + "\n"
-    return "\n".join([*lines[:start], f"constraint = {address}", *lines[start:]]) + "\n"
+    if "[global]" not in map(str.strip, lines):
+        lines.append("[global]")
+    start = [line.strip() for line in lines].index("[global]") + 1
+    own = itertools.takewhile(lambda row: not row[1].startswith("["), enumerate(lines[start:], start))
+    if (number := next((number for number, line in own if re.match(r"constraint\s*[=:]", line)), None)) is not None:
+        lines[number] += f" {address}"
+    else:
+        lines.insert(start, f"constraint = {address}")
+    return "\n".join(lines) + "\n"
 
 
 def app_files(app_folder: AppFolder, keeping: Keeping, pip_args: Iterable[str], system: str) -> dict[Path, str | bytes]:
@@ -131,11 +126,9 @@ def _manager_lists(app_folder: AppFolder, keeping: Keeping) -> dict[Path, str]:
     """An extension manager installs none of the packages on its list, whatever an extension asks for."""
     files = {}
     for file in [app_folder.root / name for name in app_folder.app.never_installed]:
-        if not file.parent.is_dir():
-            continue
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
-        more = [name for name in keeping.pins if name not in lines]
-        files[file] = "\n".join([*lines, *more]) + "\n"
+        if file.parent.is_dir():
+            lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
+            files[file] = "\n".join([*lines, *(name for name in keeping.pins if name not in lines)]) + "\n"
     return files
 
 
@@ -143,19 +136,17 @@ def _launcher_settings(
     app_folder: AppFolder, keeping: Keeping, pip_args: Iterable[str], system: str
 ) -> dict[Path, bytes]:
     """The command by which the launcher brings torch, and the variables, at the end of the file it reads first."""
-    name = app_folder.app.settings.get(system)
-    file = app_folder.root / name if name else None
-    if file is None or not file.is_file():
+    app, values = app_folder.app, dict(keeping.env)
+    file = app_folder.root / app.settings.get(system, "")
+    if not file.is_file():  # the folder itself, where no such file is known
         return {}
-    values = dict(keeping.env)
-    if app_folder.app.torch_variable:
-        values[app_folder.app.torch_variable] = " ".join(("pip", "install", *pip_args))
+    if app.torch_variable:
+        values[app.torch_variable] = " ".join(("pip", "install", *pip_args))
     text = file.read_bytes()
     if file.suffix == ".bat":
         added = "".join(f'set "{key}={value.replace("%", "%%")}"\r\n' for key, value in values.items())
         # What follows the line that starts the program is only read when it has ended.
-        start = text.find((app_folder.app.start_line or "\0").encode())
-        place = start if start >= 0 else len(text)
-        return {file: text[:place] + f"rem {NOTE}\r\n{added}".encode() + text[place:]}
+        before, start, after = text.partition((app.start_line or "\0").encode())
+        return {file: before + f"rem {NOTE}\r\n{added}".encode() + start + after}
     added = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in values.items())
     return {file: text.rstrip() + f"\n# {NOTE}\n{added}".encode()}

@@ -4,11 +4,11 @@ import functools
 import hashlib
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle import __version__
 from rekindle.api.plan import plan_build, this_machine
@@ -30,32 +30,23 @@ from rekindle.plan.spark import plan_spark
 from rekindle.spark.unpack import tree_digest, tree_version
 from rekindle.toolkits.cuda import UsableCuda, find_usable_cuda
 
-# What a build takes where the plan does not say.
-MINUTES, MEMORY_GIB, DISK_GIB = 60.0, 2.0, 1.0
-
 
 def freeze(table_file: Path, root: Path, *, machine: Machine | None = None, progress: Progress) -> MatrixLock:
     """Plan every cell. ``machine`` is what builds (default: this one)."""
     table = read_table(table_file)
     rows = combinations(table, table_file)
-    defaults = _resolve_paths(table.defaults or Defaults(), table, table_file)
+    defaults = _resolve_paths(table, table_file)
     progress.stage("plan", f"{len(rows)} combinations")
     planner = _Planner(table, defaults, machine or this_machine())
     cells: dict[str, Cell] = {}
     refused: list[RefusedCell] = []
     for number, axes in enumerate(rows):
         progress.step(number, len(rows), cell_name(axes, table.project))
-        cell = planner.cell(axes)
-        if isinstance(cell, RefusedCell):
-            refused.append(cell)
-            continue
-        cells.setdefault(cell.id, cell)
-        for project in table.companions:
-            companion = planner.companion(cell, project)
-            if isinstance(companion, RefusedCell):
-                refused.append(companion)
+        for cell in planner.cells(axes):
+            if isinstance(cell, RefusedCell):
+                refused.append(cell)
             else:
-                cells.setdefault(companion.id, companion)
+                cells.setdefault(cell.id, cell)
     frozen = tuple(cells.values())
     trees = {cell.tree: cell for cell in frozen}
     return MatrixLock(
@@ -75,8 +66,9 @@ def freeze(table_file: Path, root: Path, *, machine: Machine | None = None, prog
     )
 
 
-def _resolve_paths(defaults: Defaults, table: Table, file: Path) -> Defaults:
+def _resolve_paths(table: Table, file: Path) -> Defaults:
     """Paths in a table are relative to the table."""
+    defaults = table.defaults or Defaults()
     source = defaults.source or ("spark" if table.project == "spark" else "git")
     if source not in ("spark", "git", "debian"):
         place = (file.parent / source).absolute()
@@ -84,7 +76,7 @@ def _resolve_paths(defaults: Defaults, table: Table, file: Path) -> Defaults:
             raise BadInput(f"{file}: there is no source tree at {place}", remedy="write git, debian or a directory")
         source = str(place)
     cache = str((file.parent / defaults.cache).absolute()) if defaults.cache else None
-    return msgspec.structs.replace(defaults, source=source, cache=cache)
+    return replace(defaults, source=source, cache=cache)
 
 
 class _Planner:
@@ -95,20 +87,20 @@ class _Planner:
         self._here = f"{machine.os.system}-{machine.os.arch or platform.machine()}"
         self._compiler = next((f"{c.kind} {c.version}" for c in machine.compilers), "")
 
-    def cell(self, axes: dict[str, str]) -> Cell | RefusedCell:
+    def cells(self, axes: dict[str, str]) -> Iterator[Cell | RefusedCell]:
+        """A combination's cell and those of its companions, which are compiled against its wheel, by its plan."""
         plan = self._plan_spark(axes) if self._table.project == "spark" else self._plan_torch(axes)
         if isinstance(plan, tuple):
-            return RefusedCell(name=cell_name(axes, self._table.project), axes=axes, because=plan)
-        return self._freeze_cell(plan, axes, self._table.project, plan.torch)
-
-    def companion(self, torch: Cell, project: str) -> Cell | RefusedCell:
-        """The companion of a torch cell is compiled against that cell's wheel, by that cell's plan."""
-        companion = want_companion(project, torch.plan)
-        if companion.why:
-            why = Reason(code="no-companion", text=sentence(companion.why))
-            return RefusedCell(name=cell_name(torch.axes, project), axes=torch.axes, because=(why,))
-        cell = self._freeze_cell(torch.plan, torch.axes, project, companion.version)
-        return msgspec.structs.replace(cell, after=(torch.id,), minutes=max(1.0, torch.minutes / 10))
+            yield RefusedCell(name=cell_name(axes, self._table.project), axes=axes, because=plan)
+            return
+        yield (torch := self._freeze_cell(plan, axes, self._table.project, plan.torch))
+        for companion in (want_companion(project, plan) for project in self._table.companions):
+            if companion.why:
+                why = Reason(code="no-companion", text=sentence(companion.why))
+                yield RefusedCell(name=cell_name(axes, companion.name), axes=axes, because=(why,))
+            else:
+                cell = self._freeze_cell(plan, axes, companion.name, companion.version)
+                yield replace(cell, after=(torch.id,), minutes=max(1.0, torch.minutes / 10))
 
     def _freeze_cell(self, plan: Plan, axes: dict[str, str], project: str, release: str | None) -> Cell:
         recipe, target = plan.build, self._defaults.target
@@ -130,9 +122,9 @@ class _Planner:
             python=plan.python,
             target=target,
             prove="none" if target else self._defaults.prove,
-            minutes=sum(recipe.minutes) / 2 if recipe.minutes else MINUTES,
-            memory_gib=recipe.memory_gib or MEMORY_GIB,
-            disk_gib=recipe.disk_gib or DISK_GIB,
+            minutes=sum(recipe.minutes) / 2 if recipe.minutes else 60.0,  # usual ones where the plan does not say
+            memory_gib=recipe.memory_gib or 2.0,
+            disk_gib=recipe.disk_gib or 1.0,
             cuda=plan.cuda,
         )
 
@@ -156,15 +148,11 @@ class _Planner:
                 return (Reason(code="spark-toolkit", text=why),)
             archs = tuple(axes["archs"].split(";"))
         baseline = {"SPARK_BASELINE_FLAGS": f"-march={axes['cpu']}"} if "cpu" in axes else {}
+        kit, release, settings = cuda.toolkit if cuda else None, tree_version(), baseline | self._defaults.settings
         plan = plan_spark(
-            self._machine,
-            version=tree_version(),
-            python=axes["python"],
-            cuda=cuda.toolkit if cuda and archs else None,
-            archs=archs,
-            settings=baseline | self._defaults.settings,
+            self._machine, version=release, python=axes["python"], cuda=kit, archs=archs, settings=settings
         )
-        return _name_for_cpu(plan, f"{tree_version()}+{variant}", "SPARK_BUILD_VERSION", axes)
+        return _name_for_cpu(plan, f"{release}+{variant}", "SPARK_BUILD_VERSION", axes)
 
     @functools.cached_property
     def _cuda(self) -> UsableCuda:
@@ -172,31 +160,23 @@ class _Planner:
 
     def _plan_torch(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
         """One wheel for cards that never meet in one machine: each of them must have such a plan; the first is it."""
-        cards = [""]
-        if axes.get("variant") != "cpu":
-            cards = [axes["card"]] if "card" in axes else [_as_card(a) for a in axes.get("archs", "").split(";")]
+        archs = [arch.removesuffix("+PTX").replace(".", "") for arch in axes.get("archs", "").split(";")]
+        named = [arch if arch.startswith(("gfx", "sm_")) else f"sm_{arch}" for arch in archs]  # 3.5 means sm_35
+        cards = [""] if axes.get("variant") == "cpu" else [axes["card"]] if "card" in axes else named
         plans = [self._plan_for_card(card, axes) for card in cards]
         return next((plan for plan in plans if isinstance(plan, tuple)), plans[0])
 
     def _plan_for_card(self, card: str, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
+        toolkit, settings = _toolkit(axes.get("variant")), tuple(self._defaults.settings.items())
+        origin, release, python = self._defaults.source, axes["torch"], axes["python"]
+        asked = Wish(torch=release, python=python, build=True, origin=origin, settings=settings, **toolkit)
+        code = "unknown-name"
         try:
             machine = self._target_machine(card, axes)
+            code = "no-source"
+            plan = plan_build(machine, asked, arch_list=tuple(axes["archs"].split(";")) if axes.get("archs") else ())
         except BadInput as error:
-            return (Reason(code="unknown-name", text=error.message),)
-        toolkit = _toolkit(axes.get("variant"))
-        asked = Wish(
-            torch=axes["torch"],
-            python=axes["python"],
-            build=True,
-            origin=self._defaults.source,
-            settings=tuple(self._defaults.settings.items()),
-            **toolkit,
-        )
-        archs = tuple(axes["archs"].split(";")) if axes.get("archs") else ()
-        try:
-            plan = plan_build(machine, asked, arch_list=archs)
-        except BadInput as error:
-            return (Reason(code="no-source", text=error.message),)
+            return (Reason(code=code, text=error.message),)
         if why := _astray(plan, axes, toolkit):
             return why
         assert plan.build is not None
@@ -204,14 +184,14 @@ class _Planner:
 
     def _target_machine(self, card: str, axes: Mapping[str, str]) -> Machine:
         """The machine the wheel is for, with the compilers and toolkits of the one that builds it."""
-        system, _, arch = axes.get("system", self._here).partition("-")
-        target = machine_from_flags(
-            gpu=[card or "none"], cpu=axes.get("cpu"), os=system, arch=arch or None, python=axes["python"]
-        )
-        if axes.get("system", self._here) != self._here:
+        named = axes.get("system", self._here)
+        system, _, arch = named.partition("-")
+        gpu, cpu, python = [card or "none"], axes.get("cpu"), axes["python"]
+        target = machine_from_flags(gpu=gpu, cpu=cpu, os=system, arch=arch or None, python=python)
+        if named != self._here:
             return target
         own = ("os", "memory_gib", "toolkits", "compilers", "pythons", "tools")
-        return msgspec.structs.replace(target, **{name: getattr(self._machine, name) for name in own})
+        return replace(target, **{name: getattr(self._machine, name) for name in own})
 
 
 def _name_for_cpu(plan: Plan, version: str, variable: str, axes: Mapping[str, str]) -> Plan:
@@ -219,13 +199,8 @@ def _name_for_cpu(plan: Plan, version: str, variable: str, axes: Mapping[str, st
     if "cpu" not in axes or plan.build is None:
         return plan
     part = re.sub("[^a-z0-9]+", ".", axes["cpu"].lower()).strip(".")
-    recipe = msgspec.structs.replace(plan.build, env=plan.build.env | {variable: f"{version}-{part}"})
-    return msgspec.structs.replace(plan, build=recipe)
-
-
-def _as_card(arch: str) -> str:
-    """``3.5`` → ``sm_35``; ``gfx906`` stays."""
-    return arch if arch.startswith(("gfx", "sm_")) else f"sm_{arch.removesuffix('+PTX').replace('.', '')}"
+    recipe = replace(plan.build, env=plan.build.env | {variable: f"{version}-{part}"})
+    return replace(plan, build=recipe)
 
 
 def _toolkit(variant: str | None) -> dict[str, Any]:
@@ -241,16 +216,14 @@ def _astray(plan: Plan, axes: Mapping[str, str], toolkit: Mapping[str, str]) -> 
     if plan.answer != "build" or plan.build is None:
         return plan.because or (Reason(code="no-plan", text="No plan builds this."),)
     rows = (
-        ("torch", axes["torch"], plan.torch),
-        ("CUDA", toolkit.get("cuda"), plan.cuda),
-        ("ROCm", toolkit.get("rocm"), plan.rocm),
-        ("Python", axes["python"], plan.python),
+        ("torch", "torch", axes["torch"], plan.torch, plan.torch),
+        ("cuda", "variant", toolkit.get("cuda"), plan.cuda, flavour_name(plan.cuda, None)),
+        ("rocm", "variant", toolkit.get("rocm"), plan.rocm, flavour_name(None, plan.rocm)),
+        ("python", "python", axes["python"], plan.python, plan.python),
     )
-    for name, want, got in rows:
+    for name, axis, want, got, value in rows:
         if want is not None and not f"{got}.".startswith(f"{want}."):
-            variant = flavour_name(got if name == "CUDA" else None, got)
-            axis, value = {"torch": ("torch", got), "Python": ("python", got)}.get(name, ("variant", variant))
-            why = next((sentence(change.why) for change in plan.changes if change.what == name.lower()), "")
+            why = next((sentence(change.why) for change in plan.changes if change.what == name), "")
             text = (
                 f'{why} Write {axis} = ["{value}"], which the planner would take instead of {want}, or leave the'
                 " combination out with [[exclude]]."

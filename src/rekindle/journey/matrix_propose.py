@@ -1,11 +1,9 @@
-"""``matrix propose``: from a list of machines to the fewest wheels that serve all of them, as a table ready to run.
-
-A machine that an official wheel serves as it is needs none. Of the others, those with one system and Python share a
-wheel where one release with one toolkit can be built for all their cards; the candidates are what each would get alone,
-and the one that serves most machines is taken first.
-"""
+"""``matrix propose``: from a list of machines to the fewest wheels that serve all of them, as a table ready to run. A
+machine that an official wheel serves needs none. Others with one system and Python share a wheel where one release with
+one toolkit can be built for all their cards: of what each would get alone, the one that serves most comes first."""
 
 import csv
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +29,7 @@ _Build = tuple[str, str | None, str | None]  # torch, CUDA, ROCm
 
 
 class _Machine(msgspec.Struct, frozen=True):
-    """A machine of the list; ``python`` is what its wheel is for."""
+    """A machine of the list; ``wish`` says which Python its wheel is for."""
 
     name: str
     machine: Machine
@@ -71,17 +69,11 @@ def matrix_propose(machines: Sequence[str], *, python: str | None = None, out: P
 def _fewest_wheels(system: str, python: str, members: dict[str, tuple[_Machine, Plan]]) -> Iterator[ProposedWheel]:
     """Wheels until every machine has one; each is the build that serves most of those left, of these the newest."""
     served: dict[_Build, list[str]] = {}
-    for _, built in members.values():
-        build = (built.torch or "", built.cuda, built.rocm)
-        if build in served:
-            continue
+    for build in dict.fromkeys((built.torch or "", built.cuda, built.rocm) for _, built in members.values()):
         # Those for which exactly this build can be made, and whose driver runs it.
         made = {name: _plan_as_build(entry, build, python) for name, (entry, _) in members.items()}
-        served[build] = [
-            name
-            for name, plan in made.items()
-            if plan.answer == "build" and not plan.changes and (plan.torch, plan.cuda, plan.rocm) == build
-        ]
+        same = {name: plan for name, plan in made.items() if (plan.torch, plan.cuda, plan.rocm) == build}
+        served[build] = [name for name, plan in same.items() if plan.answer == "build" and not plan.changes]
     table = load_facts().cpu.microarchitecture
     left = set(members)
     while left:
@@ -112,16 +104,15 @@ def table_text(wheels: Sequence[ProposedWheel]) -> str:
     lines = ["# Written by rekindle matrix propose"]
     for number, wheel in enumerate(wheels):
         lines += ["", f"# serves {', '.join(wheel.serves)}".replace("\n", " "), "[[include]]" if number else "[axes]"]
-        for axis in ("torch", "python", "variant", "archs", "cpu", "system"):
-            if value := getattr(wheel, axis):
-                text = msgspec.json.encode(value if number else [value]).decode()
-                lines.append(f"{axis} = {text}")
+        values = {axis: getattr(wheel, axis) for axis in ("torch", "python", "variant", "archs", "cpu", "system")}
+        told = {axis: value if number else [value] for axis, value in values.items() if value}
+        lines += [f"{axis} = {msgspec.json.encode(value).decode()}" for axis, value in told.items()]
     return "\n".join(lines) + "\n"
 
 
 def _read_machines(words: Sequence[str], python: str | None) -> list[_Machine]:
     entries: dict[str, _Machine] = {}
-    for entry in (machine for word in words for machine in _read_word(word, python)):
+    for entry in itertools.chain.from_iterable(_read_word(word, python) for word in words):
         name = entry.name
         while name in entries:  # three machines of one kind are three machines
             name = f"{entry.name} ({1 + sum(each.startswith(entry.name) for each in entries)})"

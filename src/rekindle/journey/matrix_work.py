@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.api.build import admit_here, build_one
 from rekindle.api.inspect import inspect
@@ -17,16 +17,7 @@ from rekindle.errors import BadInput, MissingTool, NotReady, RekindleError, Work
 from rekindle.facts import load_facts
 from rekindle.host.files import write_atomically
 from rekindle.host.workspace import Workspace
-from rekindle.matrix.ledger import (
-    CellFolder,
-    begin_attempt,
-    classify,
-    end_attempt,
-    fail_attempt,
-    hold_cell,
-    is_done,
-    tree_place,
-)
+from rekindle.matrix import ledger
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
@@ -54,24 +45,24 @@ def matrix_cell(
     name. Raises WorkspaceBusy where somebody else builds it, Untrusted where the cell was not frozen here and ``trust``
     is not given, as ``matrix_run`` was told.
     """
-    options, listener = msgspec.structs.replace(options or BuildOptions(), **choices), progress or Silent()
-    folder = CellFolder(root.absolute(), cell_id)
+    options, listener = replace(options or BuildOptions(), **choices), progress or Silent()
+    folder = ledger.CellFolder(root.absolute(), cell_id)
     cell = folder.cell()
-    with hold_cell(folder):
+    with ledger.hold_cell(folder):
         state = folder.state()
-        if is_done(cell, state) and not force:
+        if ledger.is_done(cell, state) and not force:
             return state
         admit_cells([cell], trust=trust)
-        state = begin_attempt(state, jobs=options.jobs)
+        state = ledger.begin_attempt(state, jobs=options.jobs)
         folder.save(state)
         try:
             state = _make_attempt(folder, cell, state, options, listener)
         except WorkspaceBusy:
             raise
         except (RekindleError, OSError) as error:
-            said = error.message if isinstance(error, RekindleError) else str(error)
             setup = isinstance(error, BadInput | MissingTool | NotReady | OSError)
-            state = fail_attempt(state, classify(said, default="setup" if setup else "compile"), said)
+            kind = ledger.classify(str(error), default="setup" if setup else "compile")
+            state = ledger.fail_attempt(state, kind, str(error))
         folder.save(state)
     return state
 
@@ -83,20 +74,16 @@ def admit_cells(cells: Sequence[Cell], *, trust: bool) -> None:
 
 
 def _make_attempt(
-    folder: CellFolder,
-    cell: Cell,
-    state: CellState,
-    options: BuildOptions,
-    progress: Progress,
+    folder: ledger.CellFolder, cell: Cell, state: CellState, options: BuildOptions, progress: Progress
 ) -> CellState:
-    workspace = Workspace(tree_place(folder.root, cell.tree))
+    workspace = Workspace(ledger.tree_place(folder.root, cell.tree))
     with workspace.lock("matrix", wait=6 * 3600.0, say=progress.note):
         progress.stage("source", cell.identity)
-        folder.save(msgspec.structs.replace(state, phase="source"))
+        folder.save(replace(state, phase="source"))
         tree = _prepare_source(cell, folder, workspace, progress)
         write_atomically(workspace.plan, encode(cell.plan))
-        folder.save(msgspec.structs.replace(state, phase="build"))
-        chosen = msgspec.structs.replace(
+        folder.save(replace(state, phase="build"))
+        chosen = replace(
             options,
             plan=cell.plan,
             source=tree,
@@ -104,19 +91,19 @@ def _make_attempt(
             pythons=(cell.python,),
             target=cell.target,
             # The wheel of the torch cell that a companion is compiled against.
-            against=next((CellFolder(folder.root, torch).state().wheel for torch in cell.after), None),
+            against=next((ledger.CellFolder(folder.root, torch).state().wheel for torch in cell.after), None),
         )
         outcome = build_one(chosen, progress, trust=True)
         if isinstance(outcome, BuildFailure):
             names = tuple(match.id for match in outcome.diagnosis.matches[:2])
-            kind = classify(outcome.message, names)
-            return fail_attempt(state, kind, outcome.message, diagnosis=", ".join(names), log=outcome.log or "")
+            kind = ledger.classify(outcome.message, names)
+            return ledger.fail_attempt(state, kind, outcome.message, diagnosis=", ".join(names), log=outcome.log or "")
         state = _keep_wheel(folder, state, outcome)
-    folder.save(msgspec.structs.replace(state, phase="proof"))
+    folder.save(replace(state, phase="proof"))
     return _prove_wheel(folder, cell, state, progress)
 
 
-def _prepare_source(cell: Cell, folder: CellFolder, workspace: Workspace, progress: Progress) -> SourceTree:
+def _prepare_source(cell: Cell, folder: ledger.CellFolder, workspace: Workspace, progress: Progress) -> SourceTree:
     """The cell's sources, patched, in the tree's own workspace. A directory is copied: builds write into trees."""
     plan_file = folder.place / "plan.json"
     write_atomically(plan_file, encode(cell.plan))
@@ -145,7 +132,7 @@ def _prepare_source(cell: Cell, folder: CellFolder, workspace: Workspace, progre
     return tree
 
 
-def _keep_wheel(folder: CellFolder, state: CellState, result: BuildResult) -> CellState:
+def _keep_wheel(folder: ledger.CellFolder, state: CellState, result: BuildResult) -> CellState:
     """The wheel and what lies beside it, copied into the cell's folder; the wheel last, so that it is never alone."""
     source = Path(result.wheel)
     if result.wheel:
@@ -156,7 +143,7 @@ def _keep_wheel(folder: CellFolder, state: CellState, result: BuildResult) -> Ce
             part.replace(folder.wheels / file.name)
     if result.report and Path(result.report).is_file():
         shutil.copy2(result.report, folder.place / "report.html")
-    return msgspec.structs.replace(
+    return replace(
         state,
         stage="built",
         wheel=str(folder.wheels / source.name) if result.wheel else None,
@@ -169,32 +156,28 @@ def _keep_wheel(folder: CellFolder, state: CellState, result: BuildResult) -> Ce
     )
 
 
-def _prove_wheel(folder: CellFolder, cell: Cell, state: CellState, progress: Progress) -> CellState:
+def _prove_wheel(folder: ledger.CellFolder, cell: Cell, state: CellState, progress: Progress) -> CellState:
     """Inspected always; verified where asked for. A wheel that cannot be tried here stays ``built`` and says why."""
     if not state.wheel:
-        return end_attempt(state)
-    progress.stage("inspect", Path(state.wheel).name)
+        return ledger.end_attempt(state)
+    wheel = Path(state.wheel)
+    progress.stage("inspect", wheel.name)
     report = inspect(state.wheel, cpu=False, progress=progress)
     write_atomically(folder.wheels / "inspect.json", encode(report))
     kernels = report.gpu.kernels
-    state = msgspec.structs.replace(state, targets=tuple(map(str, (*kernels.sass, *kernels.gfx))))
+    state = replace(state, targets=tuple(map(str, (*kernels.sass, *kernels.gfx))))
     if cell.prove == "none":
-        return end_attempt(msgspec.structs.replace(state, proof="not asked for"))
+        return ledger.end_attempt(replace(state, proof="not asked for"))
     features = features_of(Cpu(microarchitecture=cell.axes.get("cpu")), load_facts())
     if features is not None:
         unneeded, here = missing(CHOOSING, features), missing(CHOOSING, this_machine().cpu.features)
         if lacking := [isa for isa in here if isa not in unneeded]:
             why = f"not proven: this CPU lacks {', '.join(lacking[:3])}"
-            return end_attempt(msgspec.structs.replace(state, proof=why))
+            return ledger.end_attempt(replace(state, proof=why))
     progress.stage("verify", cell.prove)
-    proof = verify(
-        wheel=Path(state.wheel or ""),
-        level=cell.prove,
-        plan=tree_place(folder.root, cell.tree) / "plan.json",
-        save=folder.wheels / "verify.json",
-        progress=progress,
-    )
+    plan, save = ledger.tree_place(folder.root, cell.tree) / "plan.json", folder.wheels / "verify.json"
+    proof = verify(wheel=wheel, level=cell.prove, plan=plan, save=save, progress=progress)
     words = f"{proof.passed} passed, {proof.failed} failed, {proof.skipped} skipped"
     if proof.good:
-        return end_attempt(msgspec.structs.replace(state, stage="proven", proof=words))
-    return fail_attempt(msgspec.structs.replace(state, proof=words), "proof", f"its proof failed: {words}")
+        return ledger.end_attempt(replace(state, stage="proven", proof=words))
+    return ledger.fail_attempt(replace(state, proof=words), "proof", f"its proof failed: {words}")

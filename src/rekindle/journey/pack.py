@@ -1,9 +1,6 @@
-"""A pack: all that a plan needs on a machine that never sees a network, with a script that installs it there.
-
-First everything is resolved for that machine (metadata alone), measured and shown; then each file is fetched, resumed
-where it stopped, and held against its digest. One that was cut short installs nothing, and the same command continues
-it.
-"""
+"""A pack: all that a plan needs on a machine that never sees a network, with a script that installs it there. First
+everything is resolved for that machine (metadata alone), measured and shown; then each file is fetched, resumed where
+it stopped, and held against its digest. One that was cut short installs nothing, and is continued."""
 
 import dataclasses
 import functools
@@ -12,7 +9,7 @@ import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import msgspec
+from msgspec.structs import replace
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from rekindle import __version__
@@ -22,18 +19,11 @@ from rekindle.formats.ranges import tls_context
 from rekindle.host.download import download
 from rekindle.host.live import LiveHost
 from rekindle.host.redact import without_password
+from rekindle.interpreters import other_machine
 from rekindle.interpreters.installer import Installer, PipSettings, choose_installer, read_pip_settings
-from rekindle.interpreters.other_machine import (
-    USUAL_GLIBC,
-    OtherMachine,
-    embedded_archive,
-    fetch_embedded,
-    unpack_embedded,
-)
 from rekindle.journey.card import Confirm, free_bytes, look_for_network, make_card, refuse_unreachable
 from rekindle.journey.install import index_places, wanted_from
-from rekindle.journey.pack_folder import PYTHON, SOURCE, WHEELS, PackFolder, pack_links
-from rekindle.journey.pack_source import pack_source
+from rekindle.journey.pack_folder import PYTHON, SOURCE, WHEELS, PackFolder, pack_links, pack_source
 from rekindle.journey.resolve import groups_of, lock_lines, resolve
 from rekindle.journey.target import InstallTarget
 from rekindle.model.document import encode
@@ -66,8 +56,8 @@ def pack(
     listener = progress or Silent()
     plan = _installable_plan(make_plan(machine, wish), options)
     system, arch = (plan.os.system, plan.os.arch) if plan.os else (machine.os.system, machine.os.arch or "x86_64")
-    glibc = (machine.os.glibc or USUAL_GLIBC) if system == "linux" else None
-    other = OtherMachine(system=system, arch=arch, python=plan.python or "3.12", glibc=glibc)
+    glibc = (machine.os.glibc or other_machine.USUAL_GLIBC) if system == "linux" else None
+    other = other_machine.OtherMachine(system=system, arch=arch, python=plan.python or "3.12", glibc=glibc)
     work = _Packing(options=options, plan=plan, other=other, progress=listener)
     work.folder.refuse_foreign()
     listener.stage("resolve", "what that machine needs, asked without fetching it")
@@ -77,18 +67,15 @@ def pack(
     card = work.card(packages)
     if options.dry_run:
         return work.answer(packages, (), card)
-    free = free_bytes(options.out)
-    if free is not None and free < (card.download_bytes or 0):
+    free, need = free_bytes(options.out), card.download_bytes or 0
+    if free is not None and free < need:
         raise NotReady(
-            f"{spoken_bytes(free)} are free at {options.out}, and the files take"
-            f" {spoken_bytes(card.download_bytes or 0)}",
+            f"{spoken_bytes(free)} are free at {options.out}, and the files take {spoken_bytes(need)}",
             remedy="make room, or name a folder on a larger disk with --out",
         )
     if confirm is not None and not confirm(plan, lambda: card):
-        raise Declined(
-            "nothing was packed: it needs a yes",
-            remedy="answer y, or give --yes where nobody can answer; --dry-run shows what would come",
-        )
+        remedy = "answer y, or give --yes where nobody can answer; --dry-run shows what would come"
+        raise Declined("nothing was packed: it needs a yes", remedy=remedy)
     return work.make(packages, card, machine, wish)
 
 
@@ -103,17 +90,16 @@ def _installable_plan(plan: Plan, options: PackOptions) -> Plan:
         if not options.wheel.is_file():
             raise BadInput(f"there is no wheel {options.wheel}")
         wheel = Request(name=plan.project, url=str(options.wheel.absolute()), why="built before")
-        others = tuple(request for request in plan.requests if request.name != plan.project)
+        requests = (wheel, *(request for request in plan.requests if request.name != plan.project))
         version = str(parse_wheel_filename(options.wheel.name)[1])
-        return msgspec.structs.replace(
-            plan, answer="install", torch=version, build=None, graft=None, requests=(wheel, *others)
-        )
+        return replace(plan, answer="install", torch=version, build=None, graft=None, requests=requests)
     if (plan.answer == "build" and not options.source) or plan.answer == "graft":
-        way = "built from source" if plan.answer == "build" else "grafted"
+        builds = plan.answer == "build"
         raise StageFailed(
-            f"torch {plan.torch} must be {way} for that machine, so there is no wheel to pack",
+            f"torch {plan.torch} must be {'built from source' if builds else 'grafted'} for that machine, so there is"
+            " no wheel to pack",
             remedy="pack one that was made before with --wheel FILE"
-            + (", or all that a build needs with --source" if plan.answer == "build" else ""),
+            + (", or all that a build needs with --source" if builds else ""),
         )
     return plan
 
@@ -124,7 +110,7 @@ class _Packing:
 
     options: PackOptions
     plan: Plan
-    other: OtherMachine
+    other: other_machine.OtherMachine
     progress: Progress
     left_out: list[str] = field(default_factory=list)
 
@@ -149,9 +135,10 @@ class _Packing:
 
     def resolve(self) -> tuple[Package, ...]:
         """The whole closure for that machine; what is chosen first is kept by what comes later."""
-        limits = [request.requirement for request in self.requests if request.version is None and not request.url]
+        open_ones = [request for request in self.requests if request.version is None and not request.url]
+        limits = [request.requirement for request in open_ones]
         chosen: dict[str, Package] = {}
-        for group in groups_of([request for request in self.requests if request.version or request.url]):
+        for group in groups_of([request for request in self.requests if request not in open_ones]):
             self.add(chosen, group, limits)
         for companion in self.plan.companions:
             wheels = companion.requests if companion.comes else ()
@@ -163,7 +150,7 @@ class _Packing:
                 except StageFailed as error:
                     self.left_out.append(f"{companion.name} {companion.version}: {error.message}")
         # Torch asks for no NumPy, and nobody can fetch one there later.
-        limited = [row for row in self.requests if row.version is None and not row.url and row.name != "numpy"]
+        limited = [row for row in open_ones if row.name != "numpy"]
         numpy = Request(name="numpy", specifier=self.plan.numpy, why="what this torch can use")
         self.add(chosen, [*limited, numpy, Request(name="pip", why="installs the others")], limits, beside=True)
         return tuple(sorted(chosen.values(), key=lambda package: package.name))
@@ -171,8 +158,8 @@ class _Packing:
     def add(
         self, chosen: dict[str, Package], group: Sequence[Request], limits: Sequence[str], *, beside: bool = False
     ) -> None:
-        """Resolve a group and put what is new into ``chosen``. What goes ``beside`` torch comes from pip's own index,
-        and what it asks for also from where torch lies."""
+        """Resolve a group into ``chosen``; ``beside`` torch from pip's own index, what it asks for also from where
+        torch lies."""
         installer = self.installer
         if beside:
             indexes = tuple(dict.fromkeys(request.index for request in self.requests if request.index))
@@ -206,7 +193,7 @@ class _Packing:
             installer="pip",
         )
         size = (card.download_bytes or 0) / GIB
-        return msgspec.structs.replace(card, disk_gib=round(size, 1) or None, python=self.other.python, minutes=None)
+        return replace(card, disk_gib=round(size, 1) or None, python=self.other.python, minutes=None)
 
     def make(self, packages: Sequence[Package], card: Card, machine: Machine, wish: Wish | None) -> Pack:
         """Fetch, write, and name every file at last."""
@@ -216,7 +203,7 @@ class _Packing:
         self.carry_python()
         notes = [*self.carry_source(machine, wish)] if self.options.source else []
         made = self.answer(fetched, tuple(notes), card)
-        answer = msgspec.structs.replace(made, folder="", install=(), card=None)
+        answer = replace(made, folder="", install=(), card=None)
         for name, content in pack_texts(answer, self.plan).items():
             self.folder.write(name, content)
         if fetched:
@@ -226,9 +213,9 @@ class _Packing:
         self.folder.write("plan.json", encode(self.plan))
         files = tuple(self.folder.files.values())
         total = sum(file.bytes for file in files)
-        self.folder.write("pack.json", encode(msgspec.structs.replace(answer, files=files, bytes=total)))
+        self.folder.write("pack.json", encode(replace(answer, files=files, bytes=total)))
         self.folder.finish(self.options.sign)
-        return msgspec.structs.replace(made, files=files, bytes=total, signed=self.options.sign)
+        return replace(made, files=files, bytes=total, signed=self.options.sign)
 
     def answer(self, packages: Sequence[Package], notes: tuple[str, ...], card: Card | None) -> Pack:
         plan, other, windows = self.plan, self.other, self.other.system == "windows"
@@ -244,7 +231,7 @@ class _Packing:
             arch=other.arch,
             glibc=other.glibc,
             proof=make_recipe(plan, {}).proof_on_cpu if packages else "",
-            packages=tuple(msgspec.structs.replace(package, url=without_password(package.url)) for package in packages),
+            packages=tuple(replace(package, url=without_password(package.url)) for package in packages),
             left_out=tuple(self.left_out),
             notes=notes,
             tool=f"rekindle {__version__}",
@@ -263,23 +250,22 @@ class _Packing:
         target = self.options.out / folder / name
         download(package.url, target, sha256=package.sha256, progress=self.progress, context=context)
         lies = self.folder.note(f"{folder}/{name}", package.sha256)
-        return msgspec.structs.replace(package, sha256=lies.sha256, bytes=lies.bytes)
+        return replace(package, sha256=lies.sha256, bytes=lies.bytes)
 
     def carry_python(self) -> None:
         """Windows' embeddable Python where an index has it; elsewhere the machine must have its own."""
-        archive = embedded_archive(self.other)
-        indexes = () if self.options.offline else (self.settings.index, *self.settings.extra)
+        archive = other_machine.embedded_archive(self.other)
         if archive is None or not self.options.python_too:
             return
         self.progress.stage("fetch", archive[0])
-        told = [index for index in indexes if index]
-        fetched = fetch_embedded(
-            archive, told, self.options.out / PYTHON, self.settings.certificates, progress=self.progress
-        )
+        pip = self.settings
+        indexes = () if self.options.offline else tuple(filter(None, (pip.index, *pip.extra)))
+        place, told = self.options.out / PYTHON, self.progress
+        fetched = other_machine.fetch_embedded(archive, indexes, place, pip.certificates, told)
         if fetched is None:
             self.left_out.append(f"Python {self.other.python} itself: no index here has {archive[0]}")
             return
-        for name, content in unpack_embedded(fetched).items():
+        for name, content in other_machine.unpack_embedded(fetched).items():
             self.folder.write(f"{PYTHON}/{name}", content)
         fetched.unlink()
 
@@ -288,12 +274,11 @@ class _Packing:
         built = self.plan
         if built.build is None:
             torch = (self.plan.torch or "").split("+")[0]
-            built = make_plan(machine, msgspec.structs.replace(wish or Wish(), build=True, torch=torch))
-        if built.build is None:
-            return [f"no sources: {'; '.join(reason.text for reason in built.because[:2])}"]
+            built = make_plan(machine, replace(wish or Wish(), build=True, torch=torch))
+            if built.build is None:
+                return [f"no sources: {'; '.join(reason.text for reason in built.because[:2])}"]
         chosen: dict[str, Package] = {}
-        add = functools.partial(self.add, chosen, limits=())
-        windows = self.other.system == "windows"
+        add, windows = functools.partial(self.add, chosen, limits=()), self.other.system == "windows"
         notes = pack_source(built, self.options.out / SOURCE, add, windows=windows, progress=self.progress)
         tools = tuple(chosen.values())
         locked = tuple(self.fetch(tool, number, tools, f"{SOURCE}/tools") for number, tool in enumerate(tools, 1))

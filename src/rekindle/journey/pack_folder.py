@@ -1,25 +1,33 @@
-"""The folder of a pack: while it is made, which files are ours, each written whole, all of them named at last; when it
-is finished, checked file by file and by its signature, and taken by ``up`` in place of an index.
-
-``SHA256SUMS`` is written last and names every file: without it a folder is no pack.
-"""
+"""The folder of a pack: while it is made, which files are ours, each written whole, all named in ``SHA256SUMS`` at
+last, without which it is no pack; when it is finished, checked by file and signature, and taken by ``up`` in place of
+an index. With sources in it a torch can be built years later, by compilers and toolkits that its README names."""
 
 import contextlib
 import hashlib
-from collections.abc import Sequence
+import shutil
+import tarfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
-import msgspec
+from msgspec.structs import replace
+from packaging.requirements import InvalidRequirement, Requirement
 
+from rekindle.api.export import recipe_of
+from rekindle.api.source import source_fetch
 from rekindle.errors import BadInput, StageFailed
 from rekindle.facts import PAIRED_PACKAGES
 from rekindle.formats.statement import MAX_ENVELOPE_BYTES, PACK_SUMS, read_envelope, seal, signed_by
 from rekindle.host.files import read_head, sha256_of, write_atomically
 from rekindle.host.keys import PublicKey, checker, read_private, read_public, trusted_keys
-from rekindle.model.document import load
+from rekindle.model.document import encode, load
 from rekindle.model.journey import UpOptions
 from rekindle.model.pack import Pack, PackCheck, PackedFile
+from rekindle.model.plan import BuildRecipe, Plan, Request
+from rekindle.model.progress import Progress
+from rekindle.scripts.formats import encode as encode_script
 from rekindle.scripts.pack_install import SIGNATURE, SUMS, problems_of
+from rekindle.scripts.templates import find_template, render_script
 
 WHEELS = "wheels"
 PYTHON = "python"
@@ -74,8 +82,8 @@ class PackFolder:
         self.files[name] = PackedFile(path=name, sha256=hashlib.sha256(raw).hexdigest(), bytes=len(raw))
 
     def finish(self, sign: str | None) -> None:
-        """Name every file; ``sign`` names the key that vouches for them. What an earlier, interrupted or other pack
-        left is taken away; :meth:`refuse_foreign` saw that all is ours."""
+        """Name every file; ``sign`` names the key that vouches for them. What an earlier pack left is taken away: all
+        is ours."""
         for path in sorted(self.out.rglob("*"), reverse=True):
             if path.is_dir():
                 with contextlib.suppress(OSError):
@@ -111,16 +119,10 @@ def pack_check(folder: Path, *, keys: Sequence[Path] = ()) -> PackCheck:
     signed, words = _signer(folder, [read_public(key) for key in keys] if keys else None)
     if words is not None:
         (problems if keys or (signed is None and (folder / SIGNATURE).exists()) else notes).append(words)
-    return PackCheck(
-        folder=str(folder),
-        good=not problems,
-        title=made.title if made else "",
-        files=len(made.files) if made else 0,
-        bytes=made.bytes if made else 0,
-        signed=signed,
-        problems=tuple(problems),
-        notes=tuple(notes),
+    checked = PackCheck(
+        folder=str(folder), good=not problems, signed=signed, problems=tuple(problems), notes=tuple(notes)
     )
+    return replace(checked, title=made.title, files=len(made.files), bytes=made.bytes) if made else checked
 
 
 def _signer(folder: Path, keys: Sequence[PublicKey] | None) -> tuple[str | None, str | None]:
@@ -143,21 +145,16 @@ def _signer(folder: Path, keys: Sequence[PublicKey] | None) -> tuple[str | None,
 
 def pack_links(places: Sequence[str]) -> tuple[tuple[str, ...], Pack | None]:
     """Where installers find wheels: of a pack among ``places`` its folder of wheels, after it was checked; the pack."""
-    links: list[str] = []
-    packed: Pack | None = None
-    for place in places:
-        if not (Path(place) / "pack.json").is_file():
-            links.append(place)
-            continue
-        checked = pack_check(Path(place))
+    packs = {place: Path(place) for place in places if (Path(place) / "pack.json").is_file()}
+    for place, folder in packs.items():
+        checked = pack_check(folder)
         if not checked.good:
             raise StageFailed(
                 f"the pack {place} is not as it was made: {'; '.join(checked.problems[:4])}",
                 remedy="copy it again from where it was made; rekindle pack check says all that is wrong",
             )
-        packed = packed or load(Path(place) / "pack.json", Pack)
-        links.append(str(Path(place).absolute() / WHEELS))
-    return tuple(links), packed
+    links = tuple(str(packs[place].absolute() / WHEELS) if place in packs else place for place in places)
+    return links, next((load(folder / "pack.json", Pack) for folder in packs.values()), None)
 
 
 def up_from_pack(options: UpOptions) -> UpOptions:
@@ -168,10 +165,72 @@ def up_from_pack(options: UpOptions) -> UpOptions:
     wish = options.wish
     if packed.torch and not (wish.torch or wish.variant or wish.build):
         release, _, local = packed.torch.partition("+")
-        variant = local or packed.variant
-        wish = msgspec.structs.replace(wish, torch=f"{release}+{variant}" if variant else release)
+        wish = replace(wish, torch="+".join(filter(None, (release, local or packed.variant))))
     python = options.python or (packed.python if options.venv is None else None)
     alone = not any(package.name in PAIRED_PACKAGES for package in packed.packages)
-    return msgspec.structs.replace(
-        options, find_links=links, wish=wish, python=python, torch_only=options.torch_only or alone
-    )
+    return replace(options, find_links=links, wish=wish, python=python, torch_only=options.torch_only or alone)
+
+
+def pack_source(
+    plan: Plan, folder: Path, add: Callable[[Sequence[Request]], None], *, windows: bool, progress: Progress
+) -> list[str]:
+    """Write the plan's tree, patches and script into ``folder``; ``add`` resolves build tools. What could not be
+    had."""
+    recipe, patches = recipe_of(plan)
+    for patch, raw in patches.items():
+        write_atomically(folder / "patches" / f"{patch}.patch", raw)
+    kind: Literal["sh", "bat"] = "bat" if windows else "sh"
+    write_atomically(folder / f"build.{kind}", encode_script(render_script(recipe, kind), kind))
+    release = (plan.torch or "").split("+")[0]
+    name = f"{plan.project}-{release}"
+    archive, tree = folder / f"{name}.tar.gz", folder / "tree"
+    if not archive.is_file():
+        progress.stage("source", f"{plan.project} {release}")
+        origin = plan.build.origin if plan.build else None
+        source_fetch(tree, project=plan.project, release=release, place=origin, progress=progress)
+        half = archive.with_name(archive.name + ".part")
+        with tarfile.open(half, "w:gz", compresslevel=6) as tar:
+            tar.add(tree, arcname=name, filter=_without_owner)
+        half.replace(archive)
+    shutil.rmtree(tree, ignore_errors=True)
+    # The recipe's tools must be there; what the tree asks for besides is taken where it can be had.
+    add([request for line in recipe.requirements if (request := _read_requirement(line))])
+    notes = []
+    for line in _tree_requirements(archive, name):
+        try:
+            if request := _read_requirement(line):
+                add([request])
+        except StageFailed as error:
+            notes.append(f"the tree also asks for {line}: {error.message}")
+    write_atomically(folder / "plan.json", encode(plan))
+    values = {"title": recipe.title, "tree": name, "windows": windows}
+    readme = find_template("source.txt.j2").render(values, build=plan.build or BuildRecipe(source=""))
+    write_atomically(folder / "README.txt", readme)
+    return notes
+
+
+def _without_owner(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Without the name of the owner; None for git's own folders and our notes, which stay outside."""
+    if {".git", ".rekindle"} & set(info.name.split("/")):
+        return None
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    return info
+
+
+def _tree_requirements(archive: Path, tree: str) -> list[str]:
+    """The lines of ``requirements.txt`` in the tree; none where it has no such file."""
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            if member.name == f"{tree}/requirements.txt" and member.isfile() and (file := tar.extractfile(member)):
+                return file.read(1 << 20).decode("utf-8", "replace").splitlines()
+    return []
+
+
+def _read_requirement(line: str) -> Request | None:
+    """A requirement that names a package and versions; anything else (an option, an address) is no tool."""
+    try:
+        wish = Requirement(line.partition("#")[0].strip())
+    except InvalidRequirement:
+        return None
+    return None if wish.url else Request(name=wish.name, specifier=str(wish.specifier) or None, why="builds torch")

@@ -1,10 +1,8 @@
 """What pip would install, asked before anything is: every package with its version, place, digest and size.
 
-The plan names a build (``2.13.0+cpu``). pip takes ``==2.13.0`` for any build of that release, so each request is
-pinned to the build itself, and an index that does not have it is a refusal, never another build.
-
-No wheel is fetched for it: an index that tells no metadata is read by ranges. What is found so must have a digest, as
-what pip fetches whole has; else it is asked again.
+The plan names a build (``2.13.0+cpu``). pip takes ``==2.13.0`` for any build of that release, so each request is pinned
+to the build itself; an index that lacks it refuses. No wheel is fetched for it: an index that tells no metadata is read
+by ranges. What is found so must have a digest, as what pip fetches whole has; else it is asked again.
 """
 
 import contextlib
@@ -18,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 from packaging.utils import canonicalize_name
 
 from rekindle.api.explain import advice_on, remedy_for
@@ -97,7 +95,7 @@ def resolve(
         packages = tuple(map(_read_package, json.loads(report)["install"]))
     except (ValueError, KeyError, TypeError) as error:
         raise CommandFailed([python], 0, [f"pip's report cannot be read: {error}"]) from error
-    return tuple(msgspec.structs.replace(package, bytes=size_of(package.url)) for package in packages)
+    return tuple(replace(package, bytes=size_of(package.url)) for package in packages)
 
 
 def _is_enough(done: Completed, report: bytes) -> bool:
@@ -108,19 +106,15 @@ def _is_enough(done: Completed, report: bytes) -> bool:
 
 
 def _asked_place(where: Request, installer: Installer) -> str:
-    if installer.offline:
-        return "the wheels that are here"
-    return without_password(where.index or where.links or "pip's own index")
+    place = without_password(where.index or where.links or "pip's own index")
+    return "the wheels that are here" if installer.offline else place
 
 
 def place_words(where: Request, installer: Installer) -> list[str]:
     """Where pip and uv are to look for a group of requests."""
-    index = where.index if not installer.offline else None
-    return [
-        *(("--index-url", index) if index else ()),
-        *(("-f", where.links) if where.links else ()),
-        *installer.places,
-    ]
+    index = ("--index-url", where.index) if where.index and not installer.offline else ()
+    page = ("-f", where.links) if where.links else ()
+    return [*index, *page, *installer.places]
 
 
 def _ask_pip(
@@ -165,12 +159,7 @@ def _read_package(row: dict[str, Any]) -> Package:
     )
 
 
-def _refusal(
-    group: Sequence[Request],
-    stderr: str,
-    python: str,
-    installer: Installer = Installer(),  # noqa: B008 (frozen)
-) -> StageFailed:
+def _refusal(group: Sequence[Request], stderr: str, python: str, installer: Installer) -> StageFailed:
     where = _asked_place(group[0], installer)
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     # Where the index was never reached (no name, no proxy, no trust) pip also says that it has no such version.
@@ -179,20 +168,18 @@ def _refusal(
         remedy = f"{advice.title}: {advice.fix[0]}" if advice.fix else advice.title
         return CommandFailed([f"{python} -m pip"], 1, [*lines, advice.evidence], remedy=remedy)
     for request in group:
-        wanted = exact(request)
+        wanted, name = exact(request), request.name
         if any(wanted in line and "No matching distribution" in line for line in lines):
             offered = next((line.partition("(from versions: ")[2].rstrip(")") for line in lines if wanted in line), "")
-            others = [word for word in offered.split(", ") if word and word != "none"][-6:]
+            others = ", ".join([word for word in offered.split(", ") if word and word != "none"][-6:])
             version = request.version or request.specifier
             if installer.offline:
-                has = f" ({request.name} {', '.join(others)} is)" if others else ""
-                return StageFailed(
-                    f"{request.name} {version} is not among the wheels that are here{has}",
-                    remedy="name their folder with --find-links DIR, or what is there with --torch and --python",
-                )
-            has = f"; it has {', '.join(others)}" if others else ""
+                has = f" ({name} {others} is)" if others else ""
+                remedy = "name their folder with --find-links DIR, or what is there with --torch and --python"
+                return StageFailed(f"{name} {version} is not among the wheels that are here{has}", remedy=remedy)
+            has = f"; it has {others}" if others else ""
             return StageFailed(
-                f"{where} has no {request.name} {version}{has}",
+                f"{where} has no {name} {version}{has}",
                 remedy="another build of the same release is not what was planned: leave --index out, or plan what "
                 "this index has with --torch and --variant",
             )
@@ -218,12 +205,10 @@ def spoken_packages(packages: Sequence[Package]) -> str:
     """One line for people: how many, how much, and the large ones by name."""
     if not packages:
         return "nothing new is needed"
-    sizes = [package.bytes for package in packages if package.bytes is not None]
-    unknown = len(packages) - len(sizes)
-    size = "of unknown size"
+    sizes, names = [package.bytes for package in packages if package.bytes is not None], largest(packages)
+    size, unknown = "of unknown size", len(packages) - len(sizes)
     if sizes:
         size = spoken_bytes(sum(sizes)) + (f" and {unknown} {size}" if unknown else "")
-    names = largest(packages)
     more = f" and {len(packages) - len(names)} smaller" if len(packages) > len(names) else ""
     return f"{len(packages)} packages, {size} to fetch: {', '.join(names)}{more}"
 

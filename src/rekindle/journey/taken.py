@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.api.inspect import inspect
 from rekindle.api.plan import plan as make_plan
@@ -19,12 +19,10 @@ from rekindle.model.wheel import WheelReport
 
 def refuse_two_ways(options: UpOptions) -> None:
     """A wheel, and something that only a build of torch itself could use."""
-    for given, name in ((options.source, "--source"), (options.target, "--target"), (options.clean, "--clean")):
-        if given:
-            raise BadInput(
-                f"--wheel takes a torch that is built already, and {name} is about building one",
-                remedy="give one of the two",
-            )
+    given = {"--source": options.source, "--target": options.target, "--clean": options.clean}
+    if name := next(filter(given.get, given), None):
+        why = f"--wheel takes a torch that is built already, and {name} is about building one"
+        raise BadInput(why, remedy="give one of the two")
 
 
 def read_taken(path: Path) -> WheelReport:
@@ -57,17 +55,15 @@ def wish_for(wish: Wish, taken: WheelReport, path: Path, machine: Machine) -> Wi
     if wish.python is None and python:
         changes["python"] = python
     elif wish.python is not None and python and wish.python.split(".")[:2] != python.split("."):
-        raise BadInput(
-            f"{path.name} is for Python {python}, and Python {wish.python} is to get it",
-            remedy=f"--python {python}, or a wheel for Python {wish.python}",
-        )
+        remedy = f"--python {python}, or a wheel for Python {wish.python}"
+        raise BadInput(f"{path.name} is for Python {python}, and Python {wish.python} is to get it", remedy=remedy)
     if not (wish.variant or wish.cuda or wish.rocm):
         if not taken.cuda and not taken.rocm:
             changes["variant"] = "cpu"
         elif machine.gpus:
             # Without a card nothing is compiled for one; libraries without GPU code load beside any torch.
             changes["cuda" if taken.cuda else "rocm"] = minor(taken.cuda or taken.rocm or "")
-    return msgspec.structs.replace(wish, **changes)
+    return replace(wish, **changes)
 
 
 def name_taken(path: Path) -> str:
@@ -81,15 +77,11 @@ def refuse_other_plan(plan: Plan, taken: WheelReport, path: Path) -> None:
         return
     release = (taken.version or "").split("+")[0]
     if (plan.torch or "").split("+")[0] != release:
-        raise BadInput(
-            f"torch {plan.torch} was asked for, and {path.name} is {taken.version}",
-            remedy=f"leave --torch out, or say --torch {release}",
-        )
+        remedy = f"leave --torch out, or say --torch {release}"
+        raise BadInput(f"torch {plan.torch} was asked for, and {path.name} is {taken.version}", remedy=remedy)
     for kind, planned, there in (("CUDA", plan.cuda, taken.cuda), ("ROCm", plan.rocm, taken.rocm)):
         if planned and not (there and same_prefix(minor(there), minor(planned))):
             instead = f"--{kind.lower()} {minor(there)}" if there else "--variant cpu"
-            with_what = f"{kind} {there}" if there else f"no {kind}"
-            raise BadInput(
-                f"the plan is for {kind} {planned}, and {path.name} was built with {with_what}",
-                remedy=f"the same command with {instead}",
-            )
+            found = f"{kind} {there}" if there else f"no {kind}"
+            why = f"the plan is for {kind} {planned}, and {path.name} was built with {found}"
+            raise BadInput(why, remedy=f"the same command with {instead}")

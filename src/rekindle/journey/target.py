@@ -32,27 +32,23 @@ class InstallTarget:
 
 def wanted_python(host: Host, options: UpOptions) -> str | None:
     """The release that the plan must serve: asked for, or that of the interpreter or environment named."""
-    if options.venv is not None and python_of(options.venv).exists():
-        there = ask_interpreter(host, str(python_of(options.venv)))
-        if is_version(options.python) and not there.is_of(_release(options.python or "")):
+    venv, python = options.venv, options.python
+    if venv is not None and python_of(venv).exists():
+        there = ask_interpreter(host, str(python_of(venv)))
+        if is_version(python) and not there.is_of(_release(python or "")):
             raise BadInput(
-                f"{options.venv} is an environment of Python {there.short},"
-                f" and --python {options.python} was asked for",
+                f"{venv} is an environment of Python {there.short}, and --python {python} was asked for",
                 remedy="name another folder with --venv, or leave --python out",
             )
         return there.short
-    if (venv := options.venv) is not None and venv.exists() and (not venv.is_dir() or any(venv.iterdir())):
-        raise BadInput(f"{options.venv} is there and is no virtual environment", remedy="name a new folder with --venv")
-    if options.python is None:
-        return None
-    if is_version(options.python):
-        return _release(options.python)
-    named = ask_interpreter(host, options.python)
-    if named.externally_managed and options.venv is None:
-        raise NotReady(
-            f"{options.python} belongs to the system, which lets no pip install into it (PEP 668)",
-            remedy=f"rekindle up --python {named.short} --venv .venv makes an environment with it",
-        )
+    if venv is not None and venv.exists() and (not venv.is_dir() or any(venv.iterdir())):
+        raise BadInput(f"{venv} is there and is no virtual environment", remedy="name a new folder with --venv")
+    if python is None or is_version(python):
+        return _release(python) if python else None
+    named = ask_interpreter(host, python)
+    if named.externally_managed and venv is None:
+        remedy = f"rekindle up --python {named.short} --venv .venv makes an environment with it"
+        raise NotReady(f"{python} belongs to the system, which lets no pip install into it (PEP 668)", remedy=remedy)
     return named.short
 
 
@@ -72,23 +68,17 @@ def base_python(host: Host, options: UpOptions, planned: str | None) -> str:
     version = options.python or planned
     if version is None:
         return sys.executable
-    base = next(search_version(host, version, ours_first=True), None)
-    if base is not None:
+    if (base := next(search_version(host, version, ours_first=True), None)) is not None:
         return base.path
-    if shutil.which("uv"):
-        line = f"uv python install {version}"
-    elif shutil.which("pyenv"):
-        line = f"pyenv install {version}"
-    elif host.system == "windows":
-        line = f"winget install Python.Python.{version}"
-    elif shutil.which("conda"):
-        line = f"conda create -n py{version} python={version}"
-    else:
-        line = f"pip install uv, then uv python install {version}"
-    raise MissingTool(
-        f"the plan wants Python {version}, and none is on this machine",
-        remedy=f"{line}; or choose another with --python",
+    ways = (
+        (shutil.which("uv"), f"uv python install {version}"),
+        (shutil.which("pyenv"), f"pyenv install {version}"),
+        (host.system == "windows", f"winget install Python.Python.{version}"),
+        (shutil.which("conda"), f"conda create -n py{version} python={version}"),
+        (True, f"pip install uv, then uv python install {version}"),
     )
+    remedy = f"{next(line for there, line in ways if there)}; or choose another with --python"
+    raise MissingTool(f"the plan wants Python {version}, and none is on this machine", remedy=remedy)
 
 
 def _release(version: str) -> str:
@@ -124,8 +114,8 @@ def next_steps(target: InstallTarget, keeps: Sequence[str]) -> tuple[str, ...]:
 
 
 def steps_after_no(failure: BuildFailure | None, unproven: str | None = None) -> tuple[str, ...]:
-    """What to look at when there is no torch: the log of the build that failed, the checks again in the Python where it
-    is not proven, or why nothing was planned."""
+    """What to look at when there is no torch: the log of a build that failed, more checks where it is not proven, or
+    the plan."""
     if failure is not None and failure.log:
         return (f"rekindle explain {pasted(failure.log)}",)
     if unproven:
@@ -135,10 +125,8 @@ def steps_after_no(failure: BuildFailure | None, unproven: str | None = None) ->
 
 def activate_line(folder: Path, *, shell: str | None = None, windows: bool | None = None) -> str:
     """The line that enters an environment, for the user's shell."""
-    windows = os.name == "nt" if windows is None else windows
-    if windows:
-        place = f"{bin_of(folder, windows=True)}\\activate".replace("/", "\\")
-        return pasted(place, windows=True)
+    if os.name == "nt" if windows is None else windows:
+        return pasted(f"{bin_of(folder, windows=True)}\\activate".replace("/", "\\"), windows=True)
     name = Path(shell if shell is not None else os.environ.get("SHELL", "")).name
     ending = {"fish": ".fish", "csh": ".csh", "tcsh": ".csh"}.get(name, "")
     place = (bin_of(folder, windows=False) / f"activate{ending}").as_posix()

@@ -1,8 +1,6 @@
-"""The whole way for a real torch: probe, plan, then install an official wheel or build one; always prove it.
-
-Every leg's result is kept under the digest of what it was made from, so a second ``up`` is instant and an
-interrupted one continues.
-"""
+"""The whole way for a real torch: probe, plan, then install an official wheel or build one; always prove it. Every
+leg's result is kept under the digest of what it was made from: a second ``up`` is instant, an interrupted one
+continues."""
 
 import functools
 import shutil
@@ -31,6 +29,7 @@ from rekindle.journey import resolve
 from rekindle.journey import target as targets
 from rekindle.journey.card import Confirm, look_for_network, make_card, reachable_ways, refuse_hopeless
 from rekindle.journey.from_source import SourceBuilds, build_companions, build_from_source, wanted_companions
+from rekindle.journey.grafting import check_graft, graft_requests
 from rekindle.journey.install import InstallOrder
 from rekindle.journey.keeping import set_variables
 from rekindle.journey.pack_folder import up_from_pack
@@ -39,7 +38,7 @@ from rekindle.journey.walk import Walk, digest, write_report
 from rekindle.model.build import BuildFailure
 from rekindle.model.build_options import most_jobs
 from rekindle.model.document import encode
-from rekindle.model.journey import BuiltCompanion, Card, Installation, Journey, Package, UpOptions
+from rekindle.model.journey import BuiltCompanion, Card, Installation, Journey, UpOptions
 from rekindle.model.machine import Check, Machine
 from rekindle.model.plan import Plan, Request, TorchReady, Wish
 from rekindle.model.progress import Progress, Silent, tell_while
@@ -62,12 +61,12 @@ def up(
     """Probe this machine, plan, install an official wheel or build one, and prove the result.
 
     What can be chosen are the fields of :class:`~rekindle.model.journey.UpOptions`: given as that value, or each by
-    its name; a wish may also come first.
-    ``confirm`` sees the plan before anything long is done and may say no; without it the answer is yes. Its second
-    argument makes the card (what comes, from where, how much, where to) when it is called.
+    name; a wish may also come first. ``confirm`` sees the plan before anything long is done and may say no; without it
+    the answer is yes. Its second argument makes the card (what comes, from where, how much, where to) when it is
+    called.
 
-    A build that fails is no exception: the journey has not ``arrived``, and its ``failure`` says why. What is
-    already there is kept: a second call is quick, an interrupted one continues.
+    A build that fails is no exception: the journey has not ``arrived``, and its ``failure`` says why. What is already
+    there is kept: a second call is quick, an interrupted one continues.
 
     >>> journey = up(workspace=folder, dry_run=True)
     >>> journey.arrived, [leg.name for leg in journey.legs]
@@ -149,14 +148,11 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
         mark_made(plan)
     planned = _PlannedUp(walk=walk, workspace=workspace, options=options, progress=progress, machine=machine, plan=plan)
     if plan.answer == "none":
-        return planned.end(
-            False, "No torch can run here as asked: " + "; ".join(reason.text for reason in plan.because)
-        )
+        why = "; ".join(reason.text for reason in plan.because)
+        return planned.end(False, f"No torch can run here as asked: {why}")
     if planned.is_done():
         return planned.end(True, f"{summarise_plan(plan)} (done before)") if options.dry_run else planned.go()
     if plan.graft is not None and not options.dry_run:
-        from rekindle.journey.grafting import check_graft  # needs NumPy, which the other ways do without
-
         check_graft(plan.graft, plan.cuda)
     if plan.answer == "build":
         refuse_unready(walk.leg("check", "what the build asks of this machine", planned.check, summarise_checks))
@@ -257,16 +253,13 @@ class _PlannedUp:
         # apt asks the mirror that the machine knows.
         fetched = self.plan.build is not None and self.plan.build.origin == "debian" and not self.options.source
         archive = ("Debian's archive of sources",) if fetched and not self.options.offline else ()
-        requests: tuple[Request, ...] = ()
-        packages: tuple[Package, ...] | None = None
-        if self.plan.answer in ("install", "graft"):
-            requests = self.requests
-            try:
-                packages = installing.all_packages(self._foresee(requests)) if network is None else None
-            except StageFailed as error:
-                if self.options.offline and (ways := self._reachable_ways()):
-                    error.remedy = f"{ways[0]} takes what is there; or name another folder with --find-links DIR"
-                raise
+        requests = self.requests if self.plan.answer in ("install", "graft") else ()
+        try:
+            packages = installing.all_packages(self._foresee(requests)) if requests and network is None else None
+        except StageFailed as error:
+            if self.options.offline and (ways := self._reachable_ways()):
+                error.remedy = f"{ways[0]} takes what is there; or name another folder with --find-links DIR"
+            raise
         return make_card(
             self.plan,
             requests,
@@ -284,20 +277,18 @@ class _PlannedUp:
             return reachable_ways(self.machine, self.options)
 
     def _places(self) -> tuple[str, ...]:
-        """Where things would be fetched from, as far as that is known beforehand: indexes, and of a build the
-        repositories that it cannot do without and has not fetched yet."""
+        """Where things would be fetched from: indexes, and of a build the repositories that it has not fetched yet."""
         if self.options.offline:
             return self.options.find_links
         if self.plan.answer != "build":
             return installing.index_places(self.requests)
         if self.options.source or self.plan.build is None or self.plan.build.origin not in ("git", "tarball"):
             return ()
-        trees = [("torch", (self.plan.torch or "").split("+")[0])]
+        trees = {"torch": (self.plan.torch or "").split("+")[0]}
         if self.options.wheel:
-            trees = [(companion.name, companion.version or "") for companion in self.companions_to_build]
-        return tuple(
-            upstream(name).git for name, version in trees if not (self.workspace.source / f"{name}-{version}").exists()
-        )
+            trees = {companion.name: companion.version or "" for companion in self.companions_to_build}
+        here = self.workspace.source
+        return tuple(upstream(name).git for name, tag in trees.items() if not (here / f"{name}-{tag}").exists())
 
     def _foresee(self, requests: tuple[Request, ...]) -> installing.Foreseen:
         """Asked once. Before the environment is there its base answers for an empty one."""
@@ -322,8 +313,6 @@ class _PlannedUp:
 
     def graft(self) -> Journey:
         """The official wheel with code for the card, and what goes beside the official one."""
-        from rekindle.journey.grafting import graft_requests
-
         wheel, requests = graft_requests(self.walk, self.plan, self.requests, self.options)
         return self._prove(self._installed(requests, digest(self.inputs, sha256_of(wheel))), wheel)
 
@@ -333,13 +322,11 @@ class _PlannedUp:
         fresh = not (place / "python").is_dir()
         checks: tuple[Check, ...] = ()
         shared: dict[str, Any] = {"python": self.build_python, "place": place}
-        if self.options.wheel is None:
+        if not (whole := self.options.wheel is not None):
             later, source = self._later_places(), self.options.source
             checks = build_checks(self.plan, **shared, source=source, installs=fresh, places=later)
         for companion in self.companions_to_build:
-            assert companion.version is not None
-            whole = self.options.wheel is not None
-            checks += companion_checks(self.plan, companion.name, companion.version, **shared, whole=whole)
+            checks += companion_checks(self.plan, companion.name, companion.version or "", **shared, whole=whole)
         return tuple(dict.fromkeys(checks))
 
     def _later_places(self) -> dict[DiskPhase, Path]:
@@ -351,33 +338,27 @@ class _PlannedUp:
 
     @property
     def build_python(self) -> str:
-        """The interpreter that gets the wheel. An environment of ours stands for the one it was made with: what was
-        built before it was there is kept afterwards."""
+        """The interpreter that gets the wheel; for an environment of ours its base, so that what was built before it is
+        kept."""
         if self.target.exists and not self.is_ours:
             return self.python
         return self.base if self.plan.python or self.options.python else sys.executable
 
     def build(self) -> Journey:
-        wheel = self.options.wheel.absolute() if self.options.wheel is not None else build_from_source(self.builds)
+        builds = SourceBuilds(walk=self.walk, plan=self.plan, python=self.build_python, options=self.options)
+        wheel = self.options.wheel.absolute() if self.options.wheel is not None else build_from_source(builds)
         if wheel is None:
             return self.end(True, f"{self.options.target} of torch {self.plan.torch} is built; no wheel was asked for")
         if isinstance(wheel, BuildFailure):
             return self.end(False, f"torch {self.plan.torch} was not built: {wheel.message}", failure=wheel)
-        self.built_companions = build_companions(self.builds, wheel)
-        wheels = [
-            (self.plan.project, wheel),
-            *((companion.name, Path(companion.wheel)) for companion in self.built_companions if companion.wheel),
-        ]
-        ours = tuple(Request(name=name, url=str(path), why="built here") for name, path in wheels)
+        self.built_companions = build_companions(builds, wheel)
+        wheels = {self.plan.project: wheel} | {row.name: Path(row.wheel) for row in self.built_companions if row.wheel}
+        ours = tuple(Request(name=name, url=str(path), why="built here") for name, path in wheels.items())
         if len(wheels) > 1 and "<" in (self.plan.numpy or ""):
             # A companion asks for any NumPy, and pip brings the newest, which this torch cannot use.
             ours += (Request(name="numpy", specifier=self.plan.numpy, why=f"what torch {self.plan.torch} can use"),)
-        inputs = digest(self.inputs, *(sha256_of(path) for _, path in wheels))
+        inputs = digest(self.inputs, *map(sha256_of, wheels.values()))
         return self._prove(self._installed(ours, inputs), wheel)
-
-    @property
-    def builds(self) -> SourceBuilds:
-        return SourceBuilds(walk=self.walk, plan=self.plan, python=self.build_python, options=self.options)
 
     def _installed(self, requests: tuple[Request, ...], inputs: str) -> Installation:
         """Kept only while the environment is exactly as the install left it."""
@@ -397,14 +378,11 @@ class _PlannedUp:
                     shutil.rmtree(target.folder, ignore_errors=True)
                 raise
 
-        installed = self.walk.kept_leg(
-            "install",
-            f"into {self.python}",
-            Installation,
-            inputs,
-            make,
-            still_good=lambda kept: bool(kept.fingerprint) and self._fingerprint() == kept.fingerprint,
-        )
+        def unchanged(kept: Installation) -> bool:
+            return bool(kept.fingerprint) and self._fingerprint() == kept.fingerprint
+
+        where = f"into {self.python}"
+        installed = self.walk.kept_leg("install", where, Installation, inputs, make, still_good=unchanged)
         self.keeps = targets.write_keeps(self._keep_folder, requests, installed, look_into(LiveHost(), self.python))
         set_variables(LiveHost(), self.python, self.target.folder, self.plan.env)
         return installed
@@ -421,13 +399,8 @@ class _PlannedUp:
     def _prove(self, installed: Installation, wheel: Path | None) -> Journey:
         """The proof's key holds the digests of all that came before it: the wheel, the environment, the plan."""
         inputs = digest(self.plan, installed.wheel_sha256 or "", installed.fingerprint, self.options.level)
-        proof = self.walk.kept_leg(
-            "verify",
-            f"is it really good? ({self.options.level})",
-            VerifyReport,
-            inputs,
-            lambda: self._verify(installed),
-        )
+        question = f"is it really good? ({self.options.level})"
+        proof = self.walk.kept_leg("verify", question, VerifyReport, inputs, lambda: self._verify(installed))
         self._refuse_changed(installed, wheel)
         several = [f"{companion.name} {companion.version}" for companion in self.built_companions if companion.wheel]
         names = " and ".join([f"torch {self.plan.torch}", *several])
@@ -444,9 +417,7 @@ class _PlannedUp:
         return self.end(proof.good, verdict, proof=proof, wheel=made, wheel_sha256=installed.wheel_sha256)
 
     def _verify(self, installed: Installation) -> VerifyReport:
-        asked = {
-            each.name: {str(canonicalize_name(row.name)) for row in each.requests} for each in self.plan.companions
-        }
+        asked = {row.name: {str(canonicalize_name(one.name)) for one in row.requests} for row in self.plan.companions}
         there = [name for name, packages in asked.items() if packages and packages <= installed.packages.keys()]
         built = [companion.name for companion in self.built_companions if companion.wheel]
         # A torch with GPU code that was taken for a machine without a GPU: nobody claims anything about one.
@@ -459,22 +430,20 @@ class _PlannedUp:
             beside=tuple(provable([*dict.fromkeys((*there, *built))])),
             progress=self.walk.inner,
         )
-        return msgspec.structs.replace(
-            proof, wheel_sha256=installed.wheel_sha256, environment_digest=installed.fingerprint
-        )
+        about = {"wheel_sha256": installed.wheel_sha256, "environment_digest": installed.fingerprint}
+        return msgspec.structs.replace(proof, **about)
 
     def _refuse_changed(self, installed: Installation, wheel: Path | None) -> None:
         """What was proved is what was installed: neither the environment nor the wheel was swapped meanwhile."""
+        said, again = (
+            "was changed between install and verify, so the proof is",
+            "run the same command again: it installs",
+        )
         if self._fingerprint() != installed.fingerprint:
-            raise StageFailed(
-                f"{self.python} was changed between install and verify, so the proof is about something else",
-                remedy="run the same command again: it installs and proves anew",
-            )
+            raise StageFailed(f"{self.python} {said} about something else", remedy=f"{again} and proves anew")
         if wheel is not None and sha256_of(wheel) != installed.wheel_sha256:
-            raise StageFailed(
-                f"{wheel} was changed between install and verify, so the proof is not about this file",
-                remedy="run the same command again: it installs and proves the wheel that lies there now",
-            )
+            remedy = f"{again} and proves the wheel that lies there now"
+            raise StageFailed(f"{wheel} {said} not about this file", remedy=remedy)
 
     def end(self, arrived: bool, verdict: str, *, proof: VerifyReport | None = None, **more: Any) -> Journey:
         use = targets.next_steps(self.target, self.keeps) if proof and proof.good else ()

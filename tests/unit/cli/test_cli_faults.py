@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import importlib
 import os
@@ -191,7 +192,8 @@ def test_without_a_terminal_help_takes_a_hundred_columns(monkeypatch: pytest.Mon
 
 def test_verbs_keep_some_room_on_the_narrowest_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
-    first, *more = front._verb_line("up", "a b " * 20, 6).splitlines()
+    monkeypatch.setattr(front, "VERBS", {"up": "a b " * 20, "doctor": "looks"})
+    first, *more = (front.build_parser().description or "").splitlines()[3:-1]
     assert first.startswith("  up      a b") and all(line.startswith(" " * 10 + "a") for line in more)
     assert max(len(line.strip()) for line in more) == 23, "24 columns, and no word is cut"
 
@@ -216,8 +218,12 @@ def test_words_are_broken_neither_by_length_nor_at_hyphens() -> None:
         (["-q", "-x", "plan"], 1),
     ],
 )
-def test_which_words_may_stand_before_the_verb(words: list[str], count: int) -> None:
-    assert front._leading_options(words) == count
+def test_which_words_may_stand_before_the_verb(words: list[str], count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr(front, "_run_verb", lambda name, argv: ran.append((name, argv)))
+    with contextlib.suppress(SystemExit):
+        front.main(words)
+    assert ran == ([("plan", words[:-1])] if count == len(words) - 1 else [])
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from rekindle.interpreters.kept_places import ChangeRecord
 from rekindle.journey import adopt as adopting
 from rekindle.journey import adopt_forecast
 from rekindle.journey import install as installing
-from rekindle.journey.adopt_environment import kept_environments
+from rekindle.journey.adopt_forecast import kept_environments
 from rekindle.model.adopt import Adoption
 from rekindle.model.journey import Installation, Package
 from rekindle.model.plan import Companion, Plan, Request

@@ -20,7 +20,7 @@ from rekindle.interpreters.kept_places import ChangeRecord, KeptPlaces
 from rekindle.journey import adopt as adopting
 from rekindle.journey import adopt_forecast
 from rekindle.journey import install as installing
-from rekindle.journey.adopt_environment import finish_restoring, kept_environments, own_root, recover_environment
+from rekindle.journey.adopt_forecast import finish_restoring, kept_environments, own_root, recover_environment
 from rekindle.model.adopt import AdoptOptions
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.journey import Package

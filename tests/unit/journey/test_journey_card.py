@@ -15,7 +15,7 @@ from bare_host import BareHost
 from rekindle.errors import BadInput, MissingTool, NotReady, StageFailed
 from rekindle.host.live import LiveHost
 from rekindle.journey import card as cards
-from rekindle.journey.card import make_card, refuse_hopeless, refuse_small_temporary
+from rekindle.journey.card import make_card, refuse_hopeless
 from rekindle.journey.target import (
     InstallTarget,
     activate_line,
@@ -135,13 +135,13 @@ def test_a_small_temporary_disk_is_seen_before_pip_fills_it(tmp_path: Path, monk
         def card(size: int, **more: Any) -> Card:
             return Card(**{"what": ("torch",), "places": ("https://x/simple",), "download_bytes": size, **more})
 
-        refuse_small_temporary(card(disk.free), LiveHost())
+        refuse_hopeless(card(disk.free), LiveHost())
         with pytest.raises(NotReady, match=r"pip downloads 17 MB into .*small, and 17 MB are free there") as refused:
-            refuse_small_temporary(card(disk.free + 1), LiveHost())
+            refuse_hopeless(card(disk.free + 1), LiveHost())
         assert "TMPDIR" in (refused.value.remedy or "")
-        refuse_small_temporary(card(disk.free + 1, installer="uv"), LiveHost())
-        refuse_small_temporary(card(disk.free + 1, places=("/wheels",)), LiveHost())
-        refuse_small_temporary(Card(what=("torch",), places=("https://x/simple",)), LiveHost())
+        refuse_hopeless(card(disk.free + 1, installer="uv"), LiveHost())
+        refuse_hopeless(card(disk.free + 1, places=("/wheels",)), LiveHost())
+        refuse_hopeless(Card(what=("torch",), places=("https://x/simple",)), LiveHost())
 
 
 @pytest.mark.parametrize("text", ["3", "3.12", "3.12.1", "3.13t"])

@@ -49,8 +49,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
             sha256=sha256_of(wheel),
         )  # fmt: skip
 
-    monkeypatch.setattr(grafting, "graft", made)
-    monkeypatch.setattr(grafting, "graft_apply", made)
+    monkeypatch.setattr("rekindle.api.graft", made)
+    monkeypatch.setattr("rekindle.api.graft_apply", made)
     return told
 
 
@@ -121,7 +121,7 @@ def test_without_a_yes_or_a_toolkit_nothing_is_done(
     planned: None, asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[str] = []
-    monkeypatch.setattr(grafting, "find_tools", lambda _, cards, *__: found.extend(map(str, cards)))
+    monkeypatch.setattr("rekindle.graft.order.find_tools", lambda _, cards, *__: found.extend(map(str, cards)))
     with pytest.raises(BadInput, match="needs a yes"):
         up.run_up(Workspace(tmp_path / "w"), UpOptions(), Silent(), lambda *_: False)
     assert found == ["sm_75"] and not asked
@@ -129,7 +129,7 @@ def test_without_a_yes_or_a_toolkit_nothing_is_done(
     def none(*_: object) -> None:
         raise MissingTool("there is no ptxas")
 
-    monkeypatch.setattr(grafting, "find_tools", none)
+    monkeypatch.setattr("rekindle.graft.order.find_tools", none)
     with pytest.raises(MissingTool):
         up.run_up(Workspace(tmp_path / "w"), UpOptions(), Silent(), lambda *_: True)
     assert not asked

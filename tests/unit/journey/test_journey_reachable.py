@@ -81,4 +81,4 @@ def test_offline_an_index_is_not_said_to_lack_what_it_was_not_asked_for() -> Non
     refused = _refusal([request], said, "python", Installer(offline=True))
     assert isinstance(refused, StageFailed)
     assert refused.message == "torch 2.15.0+cpu is not among the wheels that are here (torch 2.13.0+cpu is)"
-    assert "example.org" in _refusal([request], said, "python").message
+    assert "example.org" in _refusal([request], said, "python", Installer()).message

@@ -6,6 +6,7 @@ import pytest
 
 from rekindle import api
 from rekindle.errors import CommandFailed, StageFailed
+from rekindle.interpreters.installer import Installer
 from rekindle.journey.resolve import _refusal
 from rekindle.model.plan import Request
 
@@ -41,13 +42,13 @@ RETRY = "WARNING: Retrying (Retry(total=0, connect=None)) after connection broke
     ids=["name", "proxy", "certificate"],
 )
 def test_an_index_that_was_not_reached_is_not_said_to_lack_a_version(said: str, told: str) -> None:
-    error = _refusal(ASKED, said, "python")
+    error = _refusal(ASKED, said, "python", Installer())
     assert isinstance(error, CommandFailed)
     assert told in (error.remedy or "").lower() and "has no torch" not in error.message
 
 
 def test_an_index_that_answers_and_lacks_the_version_is_said_to() -> None:
-    error = _refusal(ASKED, NONE.replace("none", "2.6.0, 2.8.0"), "python")
+    error = _refusal(ASKED, NONE.replace("none", "2.6.0, 2.8.0"), "python", Installer())
     assert not isinstance(error, CommandFailed) and isinstance(error, StageFailed)
     assert "has no torch 2.7.1; it has 2.6.0, 2.8.0" in error.message
 

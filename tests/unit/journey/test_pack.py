@@ -24,7 +24,7 @@ from rekindle.host.files import write_atomically
 from rekindle.host.keys import new_key
 from rekindle.interpreters.other_machine import OtherMachine
 from rekindle.journey import pack as packing
-from rekindle.journey import pack_folder, pack_source
+from rekindle.journey import pack_folder
 from rekindle.journey.pack_folder import pack_check, pack_links, up_from_pack
 from rekindle.model.document import load
 from rekindle.model.journey import Package, UpOptions
@@ -405,7 +405,7 @@ def test_sources_for_a_build_go_in(links: Path, tmp_path: Path) -> None:
     )
     plan = plan_for(answer="build", torch="2.6.0", companions=(), requests=(), build=recipe)
     out = tmp_path / "p"
-    with mock.patch.object(pack_source, "source_fetch", fetch):
+    with mock.patch.object(pack_folder, "source_fetch", fetch):
         made = make_pack(plan, links, out, source=True)
     assert not made.packages and not made.install and pack_check(out).good
     assert {path.name.split("-")[0] for path in (out / "source/tools").iterdir()} >= {"cmake", "ninja", "pyyaml"}

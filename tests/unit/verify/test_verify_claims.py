@@ -461,10 +461,10 @@ def test_small_files_and_statements_up_to_a_size(signed: Path, monkeypatch: pyte
     assert claims.MAX_SMALL_FILE == 8 << 20
     with zipfile.ZipFile(signed, "a") as archive:
         archive.writestr("tiny/version.py", "x" * 100)
-    assert claims._small_files(signed)["version"] == b"x" * 100
+    assert claims._small_files(signed)[0] == b"x" * 100
     for most, kept in ((100, 100), (99, 0)):
         monkeypatch.setattr(claims, "MAX_SMALL_FILE", most)
-        assert len(claims._small_files(signed)["version"]) == kept
+        assert len(claims._small_files(signed)[0]) == kept
     # One byte more is read than an envelope may have, so that a longer one is not taken for a broken one.
     envelope = signed.with_name(f"{signed.name}.intoto.dsse.json")
     size = len(envelope.read_bytes())
