@@ -13,7 +13,7 @@ from rekindle.facts import load_facts
 from rekindle.index.pages.grid import fill, questions
 from rekindle.index.pages.page import render_page
 from rekindle.index.wheelhouse.catalogue import load_wheels
-from rekindle.index.wheelhouse.names import parse_name
+from rekindle.index.wheelhouse.reading import parse_name
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.build import BuildFailure, BuildResult, Fact, Phase
 from rekindle.model.diagnosis import Diagnosis, Match

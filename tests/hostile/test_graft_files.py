@@ -22,7 +22,7 @@ from gpu_libraries import make_cubin, make_gpu_library
 from rekindle import api
 from rekindle.graft.pack import write_graft
 from rekindle.host.files import sha256_of
-from rekindle.index.wheelhouse.grafts import LIST
+from rekindle.index.wheelhouse.catalogue import LIST
 from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.graft import Making
 from tiny_wheels import make_wheel

@@ -14,9 +14,8 @@ from rekindle.errors import BadInput, MissingTool, StageFailed
 from rekindle.facts import Facts, load_facts
 from rekindle.formats.ranges import RangeFile, tls_context
 from rekindle.formats.wheel import WheelZip, check_wheel
-from rekindle.graft.compile import wrap_nvcc
+from rekindle.graft.compile import has_header, take_headers, take_include, wrap_nvcc
 from rekindle.graft.engine import Tools
-from rekindle.graft.headers import has_header, take_headers, take_include
 from rekindle.graft.nvidia import FlagSearch, Sources, find_packages, unit_name
 from rekindle.host.asking import Asking
 from rekindle.host.download import download

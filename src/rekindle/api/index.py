@@ -15,8 +15,7 @@ from rekindle.facts.gpus import find_gpu
 from rekindle.host.keys import believed_keys, checker, read_private, trusted_keys
 from rekindle.host.made import own_directories
 from rekindle.index.wheelhouse import store
-from rekindle.index.wheelhouse.catalogue import load_wheels, location
-from rekindle.index.wheelhouse.grafts import admit_graft, receive_graft
+from rekindle.index.wheelhouse.catalogue import admit_graft, load_wheels, location, receive_graft
 from rekindle.index.wheelhouse.search import search, wanted_from
 from rekindle.model.claims import IndexCheck
 from rekindle.model.document import load

@@ -179,7 +179,7 @@ def house_wheels(place: str) -> list[HouseWheel]:
 
 def house_grafts(place: str) -> list[GraftRow]:
     """The graft files for torch that a wheelhouse carries, each with the address where it lies."""
-    from rekindle.index.wheelhouse.grafts import graft_location, load_grafts
+    from rekindle.index.wheelhouse.catalogue import graft_location, load_grafts
 
     rows = [row for row in load_grafts(place) if row.project == "torch"]
     return [replace(row, url=graft_location(place, row)) for row in rows]

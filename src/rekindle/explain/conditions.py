@@ -1,8 +1,7 @@
 """Named questions that rules ask in ``when``: about captured values, the rest of the log, the machine, the plan.
 
-An answer is True, False or None. None means "cannot tell": the rule stays, with less confidence. And what the log says
-about the machine it comes from: what signals captured anywhere in it become facts with names people know, and a rule
-that takes something else for granted (``requires``) is contradicted by them.
+An answer is True, False or None. None means "cannot tell": the rule stays, with less confidence. And what signals
+captured of the machine: facts with names people know, which contradict a rule that takes something else for granted.
 """
 
 import re
@@ -20,49 +19,29 @@ from rekindle.model.version import compare, matches
 Condition = Callable[[Event, Scene], bool | None]
 # Older ones were dropped by every toolkit of the last years; from here on a toolkit may be too old or too new for it.
 _MIDDLE = Sm(5, 0)
-CONDITIONS: dict[str, Condition] = {}
+_UNITS = {"M": 1, "G": 1024, "T": 1024 * 1024}
 
 
-def condition(function: Condition) -> Condition:
-    CONDITIONS[function.__name__.replace("_", "-")] = function
-    return function
-
-
-def opposite(name: str, asked: Condition) -> Condition:
-    """The question with the other answer; what cannot be told stays so."""
-
-    def answer(event: Event, scene: Scene) -> bool | None:
-        holds = asked(event, scene)
-        return None if holds is None else not holds
-
-    CONDITIONS[name] = answer
-    return answer
-
-
-@condition
-def card_newer_than_wheel(event: Event, scene: Scene) -> bool | None:
+def _card_newer_than_wheel(event: Event, scene: Scene) -> bool | None:
     card, archs = capability(event, scene), supported(event, scene)
     if card is None or not archs:
         return None
     # Where torch itself said "not compatible" it is believed; the list of an inspected package is judged here.
-    return card > archs[-1] and not ("capability" not in event.values and installed_torch_has_card(event, scene))
+    return card > archs[-1] and not ("capability" not in event.values and _installed_torch_has_card(event, scene))
 
 
-@condition
-def card_older_than_wheel(event: Event, scene: Scene) -> bool | None:
+def _card_older_than_wheel(event: Event, scene: Scene) -> bool | None:
     card, archs = capability(event, scene), supported(event, scene)
     return None if card is None or not archs else card < archs[0]
 
 
-@condition
-def card_between(event: Event, scene: Scene) -> bool | None:
+def _card_between(event: Event, scene: Scene) -> bool | None:
     card, archs = capability(event, scene), supported(event, scene)
     # Without a list nothing can be said about gaps in it: the plain rules answer.
     return False if card is None or not archs else archs[0] <= card <= archs[-1]
 
 
-@condition
-def other_flavour_has_it(event: Event, scene: Scene) -> bool | None:
+def _other_flavour_has_it(event: Event, scene: Scene) -> bool | None:
     """Does another published flavour of the very same release carry the card?"""
     card, archs = capability(event, scene), supported(event, scene)
     if card is None or not archs:
@@ -74,38 +53,32 @@ def other_flavour_has_it(event: Event, scene: Scene) -> bool | None:
     return archs[-1].major >= 10 and find_carrier(card, scene) is not None and card >= Sm(5, 0)
 
 
-@condition
-def card_is_blackwell(event: Event, scene: Scene) -> bool | None:
+def _card_is_blackwell(event: Event, scene: Scene) -> bool | None:
     card = capability(event, scene)
     return None if card is None else card.major >= 10
 
 
-@condition
-def installed_torch_known(event: Event, scene: Scene) -> bool | None:
+def _installed_torch_known(event: Event, scene: Scene) -> bool | None:
     """Only with ``--torch`` and a known card is the installed package itself judged."""
     return bool(scene.wheel and kernels_of(scene.wheel) and capability(event, scene))
 
 
-@condition
-def installed_torch_has_card(event: Event, scene: Scene) -> bool | None:
+def _installed_torch_has_card(event: Event, scene: Scene) -> bool | None:
     card = capability(event, scene)
     if card is None or scene.wheel is None:
         return False
     return covers(GpuCode(kernels_of(scene.wheel), cuda=scene.wheel.cuda), card, None, scene.facts).runs == "yes"
 
 
-@condition
-def card_in_static_libraries(event: Event, scene: Scene) -> bool | None:
+def _card_in_static_libraries(event: Event, scene: Scene) -> bool | None:
     card = capability(event, scene)
     static = scene.wheel.gpu.static_libraries if scene.wheel else None
-    names = (*static.sass, *static.partial) if static else ()
-    if card is None or scene.wheel is None or not names:
+    if card is None or scene.wheel is None or static is None or not (names := (*static.sass, *static.partial)):
         return False
     return covers(GpuCode(names, cuda=scene.wheel.cuda), card, None, scene.facts).kind == "native"
 
 
-@condition
-def arch_is_older_than_toolkit(event: Event, scene: Scene) -> bool | None:
+def _arch_is_older_than_toolkit(event: Event, scene: Scene) -> bool | None:
     """nvcc refused an architecture: did it drop it, or does it not know it yet?"""
     arch = to_sm(event.values.get("arch"))
     if arch is None:
@@ -118,8 +91,7 @@ def arch_is_older_than_toolkit(event: Event, scene: Scene) -> bool | None:
     return not (scene.saw("find-cuda-module") and arch >= _MIDDLE)
 
 
-@condition
-def toolkit_or_arch_tells(event: Event, scene: Scene) -> bool | None:
+def _toolkit_or_arch_tells(event: Event, scene: Scene) -> bool | None:
     """Does something in the log tell whether the refused architecture is too old or too new? Else it is a guess."""
     arch = to_sm(event.values.get("arch"))
     is_told = arch is None or scene.toolkit_archs(toolkit_of(event, scene)) or arch < _MIDDLE
@@ -142,29 +114,19 @@ def _lacks_features(*features: str) -> Condition:
     return lambda event, scene: not (scene.cpu_features and not missing(features, scene.cpu_features))
 
 
-CONDITIONS |= {
-    "cpu-lacks-sse4": _lacks_features("sse4.1", "sse4.2"),
-    "cpu-lacks-avx": _lacks_features("avx"),
-    "cpu-lacks-avx2": _lacks_features("avx2"),
-}
-
-
-@condition
-def machine_is_arm(event: Event, scene: Scene) -> bool | None:
+def _machine_is_arm(event: Event, scene: Scene) -> bool | None:
     if scene.machine is not None and scene.machine.os.arch:
         return scene.machine.os.arch in ("aarch64", "arm64", "armv7l", "armv8l")
     return scene.saw("arm") or scene.saw("jetson")
 
 
-@condition
-def card_is_amd(event: Event, scene: Scene) -> bool | None:
+def _card_is_amd(event: Event, scene: Scene) -> bool | None:
     """By the words of HIP and ROCm in the log, or by the machine's cards."""
     cards = [gpu.arch for gpu in scene.machine.gpus] if scene.machine else []
     return scene.saw("amd") or scene.saw("gfx") or bool(cards and all(isinstance(card, Gfx) for card in cards))
 
 
-@condition
-def wheel_tag_newer_than_glibc(event: Event, scene: Scene) -> bool | None:
+def _wheel_tag_newer_than_glibc(event: Event, scene: Scene) -> bool | None:
     need = tag_libc([event.values.get("tag", "") or event.values.get("wheel", "").removesuffix(".whl")], scene.facts)
     if need is None:
         return False
@@ -174,41 +136,27 @@ def wheel_tag_newer_than_glibc(event: Event, scene: Scene) -> bool | None:
     return True if "tag" in event.values else None
 
 
-@condition
-def index_answered(event: Event, scene: Scene) -> bool | None:
+def _index_answered(event: Event, scene: Scene) -> bool | None:
     """An index without a single version may not have been reached at all, unless the log tells the Python."""
     is_empty = event.values.get("versions") == "none" or "(from versions: none)" in event.around
     return None if is_empty and not scene.values.get("python_version") else True
 
 
-@condition
-def python_is_outside(event: Event, scene: Scene) -> bool | None:
+def _python_is_outside(event: Event, scene: Scene) -> bool | None:
     """Within the Pythons that the release has wheels for, something else is the reason (the platform, the index)."""
     return None if scene.values.get("python_version") in scene.asked_release(event)[1] else True
 
 
-@condition
-def in_triton(event: Event, scene: Scene) -> bool | None:
+def _in_triton(event: Event, scene: Scene) -> bool | None:
     return scene.saw("triton") or "triton" in event.around.lower()
-
-
-no_other_flavour_has_it = opposite("no-other-flavour-has-it", other_flavour_has_it)
-card_is_before_blackwell = opposite("card-is-before-blackwell", card_is_blackwell)
-card_not_in_static_libraries = opposite("card-not-in-static-libraries", card_in_static_libraries)
-arch_is_newer_than_toolkit = opposite("arch-is-newer-than-toolkit", arch_is_older_than_toolkit)
-card_is_not_amd = opposite("card-is-not-amd", card_is_amd)
-machine_is_not_arm = opposite("machine-is-not-arm", machine_is_arm)
 
 
 def facts_of(scene: Scene) -> dict[str, str]:
     """What is known of the machine and the build, for people and for ``--json``."""
-    facts = {name: scene.values[value] for name, value in load_names().fact.items() if scene.values.get(value)}
     system = next((name for name in ("windows", "macos", "wsl", "jetson") if scene.saw(name)), None)
-    if system:
-        facts = {"system": {"wsl": "Linux under WSL", "jetson": "NVIDIA Jetson"}.get(system, system), **facts}
-    if scene.saw("arm"):
-        facts["architecture"] = "ARM"
-    return facts
+    facts = {"system": {"wsl": "Linux under WSL", "jetson": "NVIDIA Jetson"}.get(system, system)} if system else {}
+    facts |= {name: scene.values[value] for name, value in load_names().fact.items() if scene.values.get(value)}
+    return facts | ({"architecture": "ARM"} if scene.saw("arm") else {})
 
 
 def is_contradicted(rule: Rule, scene: Scene) -> bool:
@@ -218,31 +166,24 @@ def is_contradicted(rule: Rule, scene: Scene) -> bool:
     return any((have := known.get(name)) and not matches(have, spec) for name, spec in rule.requires.items())
 
 
-@condition
-def driver_older_than_torch_cuda(event: Event, scene: Scene) -> bool | None:
+def _driver_older_than_torch_cuda(event: Event, scene: Scene) -> bool | None:
     """By the major versions: within one a driver runs the later releases, too."""
     driver, flavour = scene.values.get("driver_cuda"), re.fullmatch(r"cu(\d+)\d", scene.values.get("torch_flavour", ""))
     return bool(driver and flavour and int(driver.split(".")[0]) < int(flavour[1]))
 
 
-@condition
-def nvcc_older_than_torch_cuda(event: Event, scene: Scene) -> bool | None:
+def _nvcc_older_than_torch_cuda(event: Event, scene: Scene) -> bool | None:
     """Only where both are known: without them a compile error in torch's headers has too many other causes."""
     toolkit, cuda = toolkit_of(event, scene), scene.values.get("torch_cuda")
     return bool(toolkit and cuda and compare(toolkit, cuda) < 0)
 
 
-_UNITS = {"M": 1, "G": 1024, "T": 1024 * 1024}
-
-
-@condition
-def wants_more_than_there_is(event: Event, scene: Scene) -> bool | None:
+def _wants_more_than_there_is(event: Event, scene: Scene) -> bool | None:
     """Does one allocation exceed the whole card?"""
     return _mebibytes("wanted", event) > _mebibytes("total", event) > 0
 
 
-@condition
-def free_is_plenty(event: Event, scene: Scene) -> bool | None:
+def _free_is_plenty(event: Event, scene: Scene) -> bool | None:
     """Is several times more memory free than was refused?"""
     return _mebibytes("free", event) > max(4 * _mebibytes("wanted", event), 1024)
 
@@ -250,3 +191,29 @@ def free_is_plenty(event: Event, scene: Scene) -> bool | None:
 def _mebibytes(name: str, event: Event) -> float:
     size = event.values.get(name, "").split()
     return float(size[0]) * _UNITS[size[1][0]] if len(size) == 2 else 0.0
+
+
+def _opposite(asked: Condition) -> Condition:
+    """The question with the other answer; what cannot be told stays so."""
+    return lambda event, scene: None if (holds := asked(event, scene)) is None else not holds
+
+
+_QUESTIONS: tuple[Condition, ...] = (
+    _card_newer_than_wheel, _card_older_than_wheel, _card_between, _other_flavour_has_it, _card_is_blackwell,
+    _installed_torch_known, _installed_torch_has_card, _card_in_static_libraries, _arch_is_older_than_toolkit,
+    _toolkit_or_arch_tells, _machine_is_arm, _card_is_amd, _wheel_tag_newer_than_glibc, _index_answered,
+    _python_is_outside, _in_triton, _driver_older_than_torch_cuda, _nvcc_older_than_torch_cuda,
+    _wants_more_than_there_is, _free_is_plenty,
+)  # fmt: skip
+# As rules name them.
+CONDITIONS = {function.__name__.strip("_").replace("_", "-"): function for function in _QUESTIONS} | {
+    "no-other-flavour-has-it": _opposite(_other_flavour_has_it),
+    "card-is-before-blackwell": _opposite(_card_is_blackwell),
+    "card-not-in-static-libraries": _opposite(_card_in_static_libraries),
+    "arch-is-newer-than-toolkit": _opposite(_arch_is_older_than_toolkit),
+    "card-is-not-amd": _opposite(_card_is_amd),
+    "machine-is-not-arm": _opposite(_machine_is_arm),
+    "cpu-lacks-sse4": _lacks_features("sse4.1", "sse4.2"),
+    "cpu-lacks-avx": _lacks_features("avx"),
+    "cpu-lacks-avx2": _lacks_features("avx2"),
+}

@@ -1,8 +1,7 @@
 """Bytes in, diagnosis out: joins reading, watching and judging, and fills causes and fixes with what was captured.
 
-``diagnose(chunks)`` is what other stages reach through the api; it never holds more than a few megabytes. Where no
-cause is known it says what is known nevertheless: the first real error with its place and kind, things to try, or at
-least the last line that speaks of trouble.
+It never holds more than a few megabytes. Where no cause is known it says what is known nevertheless: the first real
+error with its place and kind, things to try, or at least the last line that speaks of trouble.
 
 In a cause or fix ``{arch}`` is a value, ``{arch|this one}`` a value that may be unknown, ``{flag,name|text}`` the first
 that is known, ``{arch_in_brackets|}`` the value as " (value)". A sentence whose value is unknown and has no default is
@@ -16,29 +15,35 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from rekindle.explain import rule as book
 from rekindle.explain.conditions import facts_of
 from rekindle.explain.events import Event, Reading, Seen, Watcher, flatten
 from rekindle.explain.ranking import FILLS, Finding, findings, is_harmless
 from rekindle.explain.reading import plain_lines
-from rekindle.explain.rule import Proof, Rule, kind_of, load_forms, load_kinds, load_proofs, load_rules, load_signals
+from rekindle.explain.rule import Proof, Rule, either, kind_of
 from rekindle.explain.scene import Scene
 from rekindle.explain.values import surroundings
 from rekindle.facts.names import owner_of
 from rekindle.model.diagnosis import Action, Diagnosis, Match, Unexplained
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan
+from rekindle.model.toml import read_beside
 from rekindle.model.wheel import WheelReport
 
+MAX_MATCHES = 8
 _LATE = ("exception", "gpu-error", "gpu-library-error", "crashed", "killed", "wrong-use")
-_STEPS = {
-    "compile-refused": "Compare the versions of torch, CUDA, compiler and Python with those the project was made for.",
-    "configure-refused": "Read what CMake names as missing, install it, and configure in an empty build directory.",
-    "exception": "Look at the last line of the traceback that is your own code, and at the versions (pip list).",
-    "step-failed": "Run it again with all output (pip -v, ninja -v, make VERBOSE=1): the reason is not in this log.",
-}
-_GENERAL = "Search for the quoted message together with the name of the package it comes from."
-_FRESH = "Try it once in a fresh environment with only what is needed: it tells a broken environment from a real fault."
-_WHOLE = "Give 'rekindle explain' the whole log: the reason often stands far above the end."
+_FIELD = re.compile(r"\{([\w,]+)(?:\|([^{}]*))?\}")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z({'\"/\0-])")
+_BRACKETS = "_in_brackets"
+_MISSING = "\0"
+# How far from the end the last line that speaks of trouble may stand.
+_LINES = 20
+# So many lines are a quotation, no log.
+_QUOTED = 6
+_KEY = "plain/plain-error/last"
+_TROUBLE = re.compile(rf"\b(?:{either('trouble')})\b", re.IGNORECASE)
+_NO_TROUBLE = re.compile(either("no_trouble"), re.IGNORECASE)
+_MILESTONES = ("configured", "built", "installed", "went-on")
 
 
 def unexplained(scene: Scene) -> Unexplained | None:
@@ -47,11 +52,12 @@ def unexplained(scene: Scene) -> Unexplained | None:
     if error is None:
         return None
     kind, event = error
-    words = load_kinds()[kind].words
+    words = book.load_kinds()[kind].words
     facts = facts_of(scene)
     file, at = event.values.get("file"), event.values.get("at")
     place = f"{file}:{at}" if file and at else file
-    steps = [_STEPS.get(kind, _GENERAL), _GENERAL, _FRESH, _WHOLE]
+    advice = read_beside(__file__, "advice.toml", dict[str, str])
+    steps = [advice.get(kind, advice["otherwise"]), advice["otherwise"], advice["fresh"], advice["whole"]]
     known = ", ".join(f"{name} {value}" for name, value in facts.items()) or "not said"
     return Unexplained(
         kind=kind,
@@ -67,27 +73,12 @@ def unexplained(scene: Scene) -> Unexplained | None:
 
 def _first_error(scene: Scene) -> tuple[str, Event] | None:
     """The first error of a build, the last of a run; what drivers say afterwards only where there is nothing else."""
-    inner: list[tuple[str, Event]] = []
-    outer: list[tuple[str, Event]] = []
-    for key, seen in scene.reading.forms.items():
-        kind = kind_of(key)
-        if kind == "waiting":
-            continue
-        place = outer if load_kinds()[kind].outer else inner
-        place += [(kind, event) for event in seen.all if not is_harmless(event)]
-    pool = inner or outer
-    if not pool:
-        return None
-    if all(kind in _LATE for kind, _ in pool):
-        return max(pool, key=lambda error: error[1].line)
-    early = [error for error in pool if error[0] not in _LATE] or pool
-    return min(early, key=lambda error: (error[1].line, error[0]))
-
-
-_FIELD = re.compile(r"\{([\w,]+)(?:\|([^{}]*))?\}")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z({'\"/\0-])")
-_BRACKETS = "_in_brackets"
-_MISSING = "\0"
+    seen = [(kind_of(key), event) for key, seen in scene.reading.forms.items() for event in seen.all]
+    errors = [(kind, event) for kind, event in seen if kind != "waiting" and not is_harmless(event)]
+    pool = [error for error in errors if not book.load_kinds()[error[0]].outer] or errors
+    if early := [error for error in pool if error[0] not in _LATE]:
+        return min(early, key=lambda error: (error[1].line, error[0]))
+    return max(pool, key=lambda error: error[1].line, default=None)
 
 
 def render_whole(template: str, values: Mapping[str, str]) -> str:
@@ -97,6 +88,7 @@ def render_whole(template: str, values: Mapping[str, str]) -> str:
 
 
 def render(template: str, values: Mapping[str, str], *, unknown: str = _MISSING) -> str:
+    """A template with its values, without the sentences of which one is missing."""
     filled, end, is_alone = "", 0, True
     for field in _FIELD.finditer(template):
         text, rest = template[end : field.start()], template[field.end() :]
@@ -111,15 +103,6 @@ def render(template: str, values: Mapping[str, str], *, unknown: str = _MISSING)
     return " ".join(" ".join(part for part in _SENTENCE.split(filled) if _MISSING not in part).split())
 
 
-def render_all(templates: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(text for text in (render(template, values) for template in templates) if text)
-
-
-def fields(template: str) -> set[str]:
-    names = {name for match in _FIELD.finditer(template) for name in match[1].split(",")}
-    return {name.removesuffix(_BRACKETS) for name in names}
-
-
 def _first_value(names: str, values: Mapping[str, str]) -> str | None:
     for name in names.split(","):
         if value := values.get(name):
@@ -127,28 +110,6 @@ def _first_value(names: str, values: Mapping[str, str]) -> str | None:
         if value := values.get(name.removesuffix(_BRACKETS)):
             return f" ({value})"
     return None
-
-
-# How far from the end the line may stand.
-_LINES = 20
-# So many lines are a quotation, no log.
-_QUOTED = 6
-_KEY = "plain/plain-error/last"
-_TROUBLE = re.compile(
-    r"\b(?:could not|couldn't|cannot|can't|unable to|not (?:be )?found|not (?:be )?installable|no candidates"
-    r"|fail(?:ed|ure|s)|(?:is|are) missing|missing (?:on|from)|unsupported|not (?:supported|compatible|allowed|valid)"
-    r"|refused|denied"
-    r"|does ?n[o']t exist|mismatch(?:ed)?|incompatible|invalid|unresolved|conflict(?:s|ing)?|aborted|rejected|too old"
-    r"|fatal|errors?|exception|crash(?:ed)?|corrupt(?:ed)?|illegal|expired)\b",
-    re.IGNORECASE,
-)
-_NO_TROUBLE = re.compile(
-    r"\b(?:0|no|zero|without) (?:\w+ )?(?:errors?|failures?|failed|conflicts?)\b"
-    r"|\b(?:errors?|failures?|failed)[:=] ?0\b|\bpassed\b|\bskipp|\bwarning\b|- (?:not found|failed)$"
-    r"|^(?:--|checking |looking for|performing |note:|info)",
-    re.IGNORECASE,
-)
-_MILESTONES = ("configured", "built", "installed", "went-on")
 
 
 def add_last_words(reading: Reading) -> None:
@@ -175,12 +136,9 @@ def add_last_words(reading: Reading) -> None:
             return
 
 
-MAX_MATCHES = 8
-
-
 @functools.cache
 def _watcher() -> Watcher:
-    return Watcher(load_rules(), load_signals(), load_forms())
+    return Watcher(book.load_rules(), book.load_signals(), book.load_forms())
 
 
 def scene_of(
@@ -206,14 +164,11 @@ def diagnose(
     rules: tuple[Rule, ...] | None = None,
     proofs: dict[str, Proof] | None = None,
 ) -> Diagnosis:
-    """Causes found in a log, best first; none where nothing is known.
-
-    ``rules`` and ``proofs`` replace ours where the rules themselves are measured.
-    """
+    """Causes found in a log, best first. ``rules`` and ``proofs`` replace ours where the rules are measured."""
     scene = scene_of(chunks, machine=machine, plan=plan, wheel=wheel)
     asked = _our_rules() if rules is None else {rule.key: rule for rule in rules}
     best: dict[str, Finding] = {}
-    for finding in findings(asked, scene, load_proofs() if proofs is None else proofs):
+    for finding in findings(asked, scene, book.load_proofs() if proofs is None else proofs):
         best.setdefault(finding.rule.id, finding)
     matches = [_make_match(finding, scene) for finding in list(best.values())[:MAX_MATCHES]]
     if matches and (more := _known_beyond(matches[0], list(best.values())[1:], scene)):
@@ -229,7 +184,7 @@ def diagnose(
 
 @functools.cache
 def _our_rules() -> dict[str, Rule]:
-    return {rule.key: rule for rule in load_rules()}
+    return {rule.key: rule for rule in book.load_rules()}
 
 
 def _known_beyond(best: Match, others: Iterable[Finding], scene: Scene) -> tuple[str, ...]:
@@ -249,13 +204,14 @@ def _values(finding: Finding, scene: Scene) -> dict[str, str]:
 
 def _make_match(finding: Finding, scene: Scene) -> Match:
     rule, event, values = finding.rule, finding.event, _values(finding, scene)
+    steps = rule.windows if rule.windows and scene.saw("windows") else rule.fix
     return Match(
         id=rule.id,
         confidence=finding.confidence,
         title=render_whole(rule.title, values),
         stage=rule.stage,
         cause=render_whole(rule.cause, values),
-        fix=render_all(rule.windows if rule.windows and scene.saw("windows") else rule.fix, values),
+        fix=tuple(text for step in steps if (text := render(step, values))),
         line=event.line,
         evidence=event.evidence,
         source=rule.source,

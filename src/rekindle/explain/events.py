@@ -1,9 +1,8 @@
 """Where patterns fired in a stream: the events the judge weighs, and the text around them.
 
 Memory is bounded whatever the log says: of each pattern the first few events and the last one are kept. The text is
-freed from framing, so that one regex serves however the line was carried: Docker step numbers, compose names, MSBuild
-project numbers, pytest margins, CI time stamps and pip's indentation are taken off each line; curly and slanted quotes
-become plain ones; white space collapses, which also repairs messages that a terminal or a compiler wrapped.
+freed from framing (``lines.toml``), so that one regex serves however the line was carried; quotes become plain ones;
+white space collapses, which also repairs messages that a terminal or a compiler wrapped.
 """
 
 import collections
@@ -11,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from rekindle.explain.rule import Form, Pattern, Rule, Signal, compiled, kind_of
+from rekindle.explain.rule import Form, Pattern, Rule, Signal, compiled, either, kind_of, load_lines
 from rekindle.explain.scan import Words, newlines
 
 LOOK_BYTES = 16 * 1024
@@ -29,22 +28,20 @@ _VERY_ENDS = 2
 # A rule or signal that has fired this often is only asked now and then: the log repeats itself.
 _ENOUGH = 40
 _NOW_AND_THEN = 50
-# Words of lines that speak of trouble. (Looked for one by one: many times faster than a regex with as many branches.)
-_TROUBLE = tuple(
-    word.encode()
-    for word in (
-        "rror", "ERROR", "atal", "FATAL", "undefined", "cannot", "ould not", "ailed", "No such", "not found", "rrno",
-        "illed", "llegal", "memory", "egmentation", "nsupported", "not supported", "requires", "mismatch", "denied",
-        "too old", "bort", "nable", "refused",
-    )
-)  # fmt: skip
+_TROUBLE = tuple(word.encode() for word in load_lines()["trouble_words"])
+_PLACEHOLDER = re.compile(r"\{[\w.!:()\[\]]*\}|%[sdrif](?!\w)|%\(")
+_FRAME = re.compile(rf"^\s*(?:{either('frame')})+")
+MAX_LINE_BYTES = 2000
+# Words beyond this length (mangled names, encoded data) lose their middle: a pattern that looks for the beginning
+# of a word would otherwise try every place in it.
+_LONG_WORD = re.compile(r"(\S{200})\S{40,}(\S{120})")
+_QUOTES = str.maketrans("‘’`´「」‚“”«»„", "'" * 7 + '"' * 5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One firing: line number (from 1), the captured values, the line itself, and the flat text of the match, of
-    the lines around it and of those from it on. ``way`` says what fired: the words of a rule, or ``@`` and the kind of
-    a typed event; ``head`` how the line begins."""
+    """One firing: the line from 1, captured values, the line itself, its ``head``, the flat text of the match, of the
+    lines around it and from it on. ``way``: what fired, the words of a rule, or ``@`` and the kind of a typed event."""
 
     line: int
     values: dict[str, str]
@@ -73,6 +70,7 @@ class Seen:
         return self.passed_over % _NOW_AND_THEN != 0
 
     def add(self, event: Event) -> None:
+        """Count one more, and keep it while there are few."""
         self.count += 1
         if len(self.kept) < _KEPT:
             self.kept.append(event)
@@ -80,6 +78,7 @@ class Seen:
 
     @property
     def all(self) -> list[Event]:
+        """Those that were kept, and the last one."""
         if self.last is None or self.last is self.kept[-1]:
             return list(self.kept)
         return [*self.kept, self.last]
@@ -113,6 +112,7 @@ class Watcher:
         self._words = Words(list(users))
 
     def read(self, blocks: Iterable[bytes]) -> Reading:
+        """All that a log yields."""
         reading = Reading()
         looked: collections.Counter[int] = collections.Counter()
         line = 1
@@ -181,10 +181,9 @@ class _Page:
 
     def was_asked(self, pattern: Pattern, key: str) -> bool:
         mark = (id(pattern), key)
-        if mark in self._asked:
-            return True
+        was_asked = mark in self._asked
         self._asked.add(mark)
-        return False
+        return was_asked
 
     def around(self, before: int, lines: int) -> str:
         if (before, lines) not in self._texts:
@@ -231,39 +230,8 @@ def _thin_out(block: bytes, hits: list[tuple[int, int]], looked: collections.Cou
 
 
 def _speaks_of_trouble(block: bytes, position: int) -> bool:
-    begin, end = line_bounds(block, position)
-    line = block[begin:end]
+    line = block[slice(*line_bounds(block, position))]
     return any(word in line for word in _TROUBLE)
-
-
-MAX_LINE_BYTES = 2000
-_PLACEHOLDER = re.compile(r"\{[\w.!:()\[\]]*\}|%[sdrif](?!\w)|%\(")
-
-_FRAME = re.compile(
-    r"""^\s*(?:
-        \#\d+\ +\d+\.\d+(?:\s+|$)                      # docker buildkit: "#14 31.08 "
-      | \d+>(?:\s*\d+>)?(?:\s*\[CMake\])?              # MSBuild: "6>", "1> [CMake]"
-      | >\s                                             # quoted in a mail or a thread
-      | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z(?:\s|$) # CI logs
-      | (?:stdout|stderr)\ [FP]\s                        # container runtimes, after the time
-      | [A-Z][a-z]{2}\ [\d ]\d\ \d\d:\d\d:\d\d\ \S{1,60}\ \S{1,60}\[\d+\]:(?:\s|$)  # the journal
-      | [\w.-]{1,40}\s*\|(?:\s|$)                       # compose: "webui_1  | "
-      | E\s{2,}                                         # pytest
-      | \|\s+                                           # tox, cargo-like margins
-      | \[(?:pod|stdout|stderr|rank\d+|\d+)\]:?\s       # launchers
-      | \[[\w.-]{1,30}/(?:STDERR|STDOUT)\]\s            # process managers
-      | \[\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?\]\s  # loggers with a time in brackets
-      | \d{4}-\d\d-\d\d\ \d\d:\d\d:\d\d(?:[.,]\d+)?\s+(?:INFO|ERROR|WARNING|DEBUG)\s  # Python's logging
-      | \([\w -]{1,40}\ pid=\d+\)\s                    # Ray, vLLM workers
-      | (?:ERROR|INFO|WARNING)\ \d\d-\d\d\ \d\d:\d\d:\d\d\ \[?[\w./]+:\d+\]\s  # vLLM
-      | cargo:warning=                                  # build scripts of Rust
-    )+""",
-    re.VERBOSE,
-)
-# Words beyond this length (mangled names, encoded data) lose their middle: a pattern that looks for the beginning
-# of a word would otherwise try every place in it.
-_LONG_WORD = re.compile(r"(\S{200})\S{40,}(\S{120})")
-_QUOTES = str.maketrans("‘’`´「」‚“”«»„", "'" * 7 + '"' * 5)
 
 
 def line_bounds(block: bytes, position: int) -> tuple[int, int]:
@@ -289,6 +257,7 @@ def window(block: bytes, position: int, *, before: int, lines: int) -> str:
 
 
 def flatten(text: str) -> str:
+    """On one line, without framing, quotes made plain."""
     # Most text needs neither of the two slow ways.
     text = text.replace("`", "'") if text.isascii() else text.translate(_QUOTES)
     parts = (_FRAME.sub("", _LONG_WORD.sub(r"\1…\2", line) if len(line) > 359 else line) for line in text.split("\n"))

@@ -1,8 +1,8 @@
-"""Whose is the name an event speaks of? The look-ups of :mod:`rekindle.facts.names`, as fills and as conditions.
+"""What tables know of the names in an event, as fills and as conditions: whose a name is, what goes with which torch.
 
-For each table there is a fill ``header-owner`` and a condition ``header-known``. A fill gives ``owner``, ``install``,
-``pip_name``, ``owner_note``, ``headline``, ``remedy``, ``since_sentence`` and ``submodule_step``; what a row does not
-say is left out.
+For each table of :mod:`rekindle.facts.names` there is a fill ``header-owner`` and a condition ``header-known``. A fill
+gives ``owner``, ``install``, ``pip_name``, ``owner_note``, ``headline``, ``remedy``, ``since_sentence`` and
+``submodule_step``; what a row does not say is left out. Releases of companions are the planner's own tables.
 """
 
 import functools
@@ -10,20 +10,24 @@ import re
 from collections.abc import Callable
 
 import msgspec
+from packaging.specifiers import SpecifierSet
 
+from rekindle.compat.companions import TorchSurroundings, judge
 from rekindle.explain.conditions import Condition
 from rekindle.explain.events import Event
 from rekindle.explain.rule import compiled, load_names
 from rekindle.explain.scene import Scene
 from rekindle.explain.values import Fill, some
 from rekindle.facts.names import NameOwner, Span, find_module, find_name, find_parameter, owner_of
-from rekindle.model.version import compare
+from rekindle.model.companion import CompanionPackageWheel
+from rekindle.model.version import compare, minor
 
 _SUBMODULE_STEP = (
     "If the project keeps it as a git submodule: git submodule update --init --recursive"
     " (source archives of GitHub contain no submodules)."
 )
 _LONGEST_TITLE = 110
+_OF_ONE_RELEASE = ("torchvision", "torchaudio")
 # How the tables name the owner of a module whose package is called as the module is.
 _SAME_NAME = "a package of that name"
 
@@ -37,8 +41,7 @@ def _last_part(event: Event, *values: str) -> str:
 def _link_library(event: Event) -> str:
     """``-lcudnn`` and ``cudnn.lib`` are found in the table of libraries as ``libcudnn.so``."""
     name = _last_part(event, "library", "dll")
-    stem = re.sub(r"^lib|\.(?:lib|a|so[\d.]*|dylib|dll)$", "", name)
-    return f"lib{stem}.so" if name else ""
+    return f"lib{re.sub(r'^lib|[.](?:lib|a|so[0-9.]*|dylib|dll)$', '', name)}.so" if name else ""
 
 
 def _attribute(event: Event) -> str | None:
@@ -49,10 +52,8 @@ def _attribute(event: Event) -> str | None:
 def api_name(event: Event) -> str | None:
     """The C or C++ name a compiler's message is about, without its scope where only the last part is known."""
     message = event.values.get("message", "")
-    for pattern in load_names().unknown_name:
-        if match := compiled(pattern).search(message):
-            return match["name"]
-    return None
+    matches = (compiled(pattern).search(message) for pattern in load_names().unknown_name)
+    return next((match["name"] for match in matches if match), None)
 
 
 _NAMED: dict[str, tuple[str, Callable[[Event], str | None]]] = {
@@ -71,6 +72,7 @@ _NAMED: dict[str, tuple[str, Callable[[Event], str | None]]] = {
 
 
 def find_owner(what: str, event: Event) -> NameOwner | None:
+    """The row of the table for what the event names so."""
     table, name_of = _NAMED[what]
     name = name_of(event)
     if not name:
@@ -81,8 +83,7 @@ def find_owner(what: str, event: Event) -> NameOwner | None:
 
 def _spoken_since(owner: NameOwner) -> str | None:
     words = f"It is there from {owner.came} on" if owner.came else ""
-    if owner.gone:
-        words = f"It is gone since {owner.gone}"
+    words = f"It is gone since {owner.gone}" if owner.gone else words
     if not words and not owner.instead:
         return None
     return (words or "It has another name now") + (f"; use {owner.instead} instead." if owner.instead else ".")
@@ -145,16 +146,11 @@ def _measured(event: Event, scene: Scene) -> Span | None:
         return find_parameter(function, name, f"{event.around}\n{scene.reading.tail}")
     if not module:
         return None
-    return find_name(_LONG_NAMES.get(module, module), name) if name else find_module(module)
-
-
-# What people import these as.
-_LONG_NAMES = {"np": "numpy"}
+    return find_name("numpy" if module == "np" else module, name) if name else find_module(module)
 
 
 def _compare_installed(span: Span, event: Event, scene: Scene) -> tuple[str | None, bool | None]:
-    """The release of the package that the log names, nearest to the event first. Is it older than the name, or newer?
-    None where it has the name."""
+    """The release that the log names, nearest to the event first, and is it older than the name? None: it has it."""
     name = re.sub("[-_]", "[-_]", span.project)
     words = rf"(?<![\w-]){name}[`'\"]?(?: version| \(|:|=|==|-| |@| v)* ?v?(\d+\.\d+(?:\.\d+)?)"
     named = (re.findall(words, text, re.IGNORECASE)[-1:] for text in (event.around, scene.reading.tail))
@@ -165,7 +161,7 @@ def _compare_installed(span: Span, event: Event, scene: Scene) -> tuple[str | No
     return have, is_before if is_before or is_after else None
 
 
-def measured_name(event: Event, scene: Scene) -> dict[str, str]:
+def _measured_name(event: Event, scene: Scene) -> dict[str, str]:
     """Which releases of which package have the name, and the command that brings one of them."""
     span = _measured(event, scene)
     if span is None:
@@ -194,8 +190,118 @@ def _is_measured(event: Event, scene: Scene) -> bool:
     return span is not None and _compare_installed(span, event, scene)[1] is not None
 
 
+def _fitting_torch(package: str, version: str, scene: Scene) -> str | None:
+    """The torch a release of a companion was made for, as a specifier; None where nobody knows."""
+    for row in scene.facts.beside.wheel:
+        if row.package == package and row.torch and f"{row.version}.".startswith(f"{version}."):
+            return row.torch
+    for pair in scene.facts.companions.companion:
+        if pair.package == package and pair.torch and pair.version == version:
+            first, last = minor(pair.torch[0]), minor(pair.torch[-1])
+            return f"=={first}.*" if first == last else f">={first},<={last}.99"
+    return None
+
+
+def _pair_differs(event: Event, scene: Scene) -> bool:
+    """Does the log name a companion and a torch that were never made for each other?"""
+    torch = scene.values.get("torch_version")
+    made_for = _fitting_torch(event.values.get("package", ""), event.values.get("version", ""), scene)
+    return bool(torch and made_for and not _holds(made_for, torch))
+
+
+def _holds(made_for: str, torch: str) -> bool:
+    """Of a pin to one patch release its minor release counts."""
+    releases = (torch, *(f"{minor(torch)}.{patch}" for patch in range(5)))
+    return any(SpecifierSet(made_for).contains(release, prereleases=True) for release in releases)
+
+
+def _right_pair(event: Event, scene: Scene) -> dict[str, str]:
+    """Which torch the companion is for, and the command that brings the companion for this torch."""
+    package, torch = event.values.get("package", ""), scene.values.get("torch_version", "")
+    made_for = _fitting_torch(package, event.values.get("version", ""), scene) or ""
+    rows = (row for row in scene.facts.beside.wheel if row.package == package and row.torch)
+    fitting = next((row.version for row in rows if _holds(row.torch or "", torch)), None)
+    release = minor(fitting) if fitting else scene.facts.companion_release(package, torch)
+    return some(
+        pair_spec=made_for.replace(".99", "").replace(",", ", ").replace("==", "").replace(".*", ""),
+        right_command=release and f"pip install '{package}=={release}{'.*' if fitting else ''}'",
+    )
+
+
+def _fitting_release(event: Event, scene: Scene) -> dict[str, str]:
+    """The companion's release for the torch of the log, and the command that brings it."""
+    version, _, flavour = _torch_of(event, scene)
+    package = _package_of(event, scene)
+    if not version or package is None:
+        return {}
+    if package in _OF_ONE_RELEASE:
+        index = f"--index-url https://download.pytorch.org/whl/{flavour}" if flavour else "(from torch's own index)"
+        release = scene.facts.companion_release(package, version)
+        return some(fitting_release=release and _spoken_release(package, version, release, f" {index}"))
+    cuda = re.fullmatch(r"cu(\d+)(\d)", flavour)
+    finding = judge(
+        package,
+        TorchSurroundings(
+            torch=version,
+            cuda=f"{cuda[1]}.{cuda[2]}" if cuda else None,
+            rocm=flavour.removeprefix("rocm") if flavour.startswith("rocm") else None,
+            python=scene.values.get("python_version"),
+            platform=scene.platform,
+            system=scene.platform.partition("_")[0],
+            glibc=None,
+            backend=next((name for name in ("rocm", "xpu") if flavour.startswith(name)), "cuda"),
+            cards=(),
+        ),
+        scene.facts,
+    )
+    row = finding.row
+    if finding.kind not in ("runs", "last") or not isinstance(row, CompanionPackageWheel) or not row.torch:
+        return {}
+    place = row.place.replace("{variant}", flavour or "FLAVOUR") if row.place else ""
+    option = f" -f {place}" if place.endswith(".html") else f" --extra-index-url {place}" if place else ""
+    words = " ".join(("", *row.flags)) + option
+    return {"fitting_release": _spoken_release(row.name or package, version, finding.version or row.version, words)}
+
+
+def _spoken_release(package: str, torch: str, release: str, words: str) -> str:
+    return f"For torch {torch} it is {package} {release}: pip install '{package}=={release}'{words}."
+
+
+def _torch_of(event: Event, scene: Scene) -> tuple[str, str, str]:
+    """The installed torch: as a message about a pair says it, else as the log does."""
+    said = event.values.get("have", "") if {"built", "want", "codec"} & event.values.keys() else ""
+    if re.match(r"[12]\.\d+\.\d+", said):
+        return said.partition("+")
+    return scene.values.get("torch_version", ""), "+", scene.values.get("torch_flavour", "")
+
+
+def _package_of(event: Event, scene: Scene) -> str | None:
+    """The companion a message is about: the longest of the names in it."""
+    values = event.values
+    said = " ".join((values.get("package", ""), values.get("library", ""), event.evidence)).lower().replace("-", "_")
+    rows = {package: row.module.lower() for package, row in scene.facts.beside.package.items()}
+    named = {**rows, **{package: package for package in _OF_ONE_RELEASE}}
+    there = [package for package, module in named.items() if re.search(rf"(?<![a-z]){module}(?![a-z])", said)]
+    return max(there, key=lambda package: len(named[package]), default=None)
+
+
+def _model_release(event: Event, scene: Scene) -> dict[str, str]:
+    """Since when transformers has a model type: modules are called so; parts (``gemma3_text``) lie in the whole's."""
+    named = (event.values.get(name, "") for name in ("model", "model2", "model3"))
+    model = next(filter(None, named), "").replace("-", "_")
+    whole = re.sub(r"_(?:text|vision|audio)(?:_model|_config)?$", "", model)
+    span = find_module(f"transformers.models.{model}") or find_module(f"transformers.models.{whole}")
+    if span is None or span.came is None:
+        return {}
+    return {
+        "model_release": f"transformers has it from {span.came} on.",
+        "model_install": f"pip install -U 'transformers>={span.came}'",
+    }
+
+
 FILLS: dict[str, Fill] = {f"{what}-owner": functools.partial(_values, what) for what in _NAMED}
+FILLS |= {"measured-name": _measured_name, "model-release": _model_release}
+FILLS |= {"right-pair": _right_pair, "fitting-release": _fitting_release}
 CONDITIONS: dict[str, Condition] = {f"{what}-known": functools.partial(_is_known, what) for what in _NAMED}
-CONDITIONS["name-of-newer-owner"] = _is_of_newer_owner
-FILLS["measured-name"] = measured_name
-CONDITIONS["name-is-measured"] = _is_measured
+CONDITIONS |= {"name-of-newer-owner": _is_of_newer_owner, "name-is-measured": _is_measured}
+CONDITIONS["pair-differs"] = _pair_differs

@@ -6,59 +6,39 @@ first error of a build and the last of a run is the root: a build stops at its f
 """
 
 import functools
+import itertools
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rekindle.explain import conditions, owners, pairs, values
+from rekindle.explain import conditions, owners, values
 from rekindle.explain.conditions import is_contradicted
 from rekindle.explain.events import Event, Seen
-from rekindle.explain.rule import Proof, Rule, capped, compiled, kind_of, load_kinds, read_file
+from rekindle.explain.rule import Proof, Rule, capped, compiled, either, kind_of, load_kinds, load_lines, read_file
 from rekindle.explain.scene import Scene
 from rekindle.model.diagnosis import Confidence
 from rekindle.model.document import Part
 from rekindle.model.version import compare
 
-CONDITIONS = {**conditions.CONDITIONS, **owners.CONDITIONS, **pairs.CONDITIONS}
-FILLS = {**values.FILLS, **owners.FILLS, **pairs.FILLS}
-
+CONDITIONS = conditions.CONDITIONS | owners.CONDITIONS
+FILLS = values.FILLS | owners.FILLS
+OPPOSITES = Path(__file__).with_name("opposites.toml")
 
 _LOWER: dict[Confidence, Confidence] = {"high": "medium", "medium": "low", "low": "low"}
-_PROBE = re.compile(
-    r"CMakeFiles/CMakeTmp|CMakeScratch|TryCompile-|cmTC_[0-9a-f]{5}|failed with the following output"
-    r"|Performing C(?:XX|\+\+)? SOURCE FILE Test|CMakeFiles[/\\]CMakeError\.log|compilation of the test program"
-)
-# NCCL knows no higher level than WARN: its errors are called so.
-_WARNING = re.compile(r"\bwarning\b|(?<!NCCL )\bWARN(?:ING)?\b|\[W[ \d]|\bremark\b", re.IGNORECASE)
+_PROBE = re.compile(either("probe"))
+_WARNING = re.compile(either("warning"), re.IGNORECASE)
+_PYTHON_WARNING = re.compile(either("python_warning"))
+_ABOUT_GPU = re.compile(either("about_gpu"))
+_HANDLED = re.compile(either("handled"))
+_HANDLED_BEFORE = re.compile(either("handled_before"))
+_INFORMATION = re.compile(either("information"))
 _ERROR = re.compile(r"\b(?:fatal|error|failed|abort)", re.IGNORECASE)
-# The program itself says that it goes on without.
-_HANDLED = re.compile(
-    r"plugin disabled|[Ff]alling back|, skipp|: skipp|not installed, using|will not be used|defaults used"
-    r"|import failed, |you can ignore this|can be safely ignored|[Ii]gnore above"
-)
-_HANDLED_BEFORE = re.compile(
-    r"some optimizations will not be enabled|trying (?:the )?next|optional dependency|Exception ignored in"
-)
-# A logger that carries everything as INFO also carries the exception itself; that is no information.
-_INFORMATION = re.compile(
-    r"(?:^\W{0,2}(?:INFO|DEBUG|NOTE)\b|\b(?:INFO|DEBUG) ?[|:\]])(?![ |:\]]*(?:\w+\.)*\w*(?:Error|Exception): )"
-)
-_PYTHON_WARNING = re.compile(r"\b\w*Warning:|\bWARNING\b|(?<!NCCL )\bWARN\b|\[W[ \d]")
 # A message and what it goes on to say stand within so many lines.
 _NEAR = 4
 # Two findings whose ranks differ by less are rivals.
 _RIVAL = 3
-_ABOUT_GPU = re.compile(r"CUDA initialization|NVIDIA driver|[Cc]apability|cudaGetDeviceCount|Found GPU|HIP error")
 _GPU_KINDS = ("no-gpu", "gpu-error", "gpu-library-error", "exception")
 _BUILD = ("source", "configure", "compile", "link", "install")
-# After which milestone a finding of that stage no longer matters.
-_PASSED = {
-    "source": ("configured",),
-    "configure": ("configured",),
-    "compile": ("built", "installed"),
-    "link": ("built", "installed"),
-    "install": ("installed", "index-read"),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +73,8 @@ def findings(rules: dict[str, Rule], scene: Scene, proofs: dict[str, Proof]) -> 
         if key not in scene.reading.rules and kinds.isdisjoint(rule.on):
             continue
         seen = _events_of(rule, scene)
-        if seen is None or not all(map(scene.saw, rule.needs)) or any(map(scene.saw, rule.forbids)):
-            continue
-        if is_contradicted(rule, scene):
+        is_silenced = not all(map(scene.saw, rule.needs)) or any(map(scene.saw, rule.forbids))
+        if seen is None or is_silenced or is_contradicted(rule, scene):
             continue
         weighed = [finding for event in seen.all if (finding := _weigh(rule, event, seen, scene, proofs))]
         # The first event stays unless a later one is better: the same error repeats, its first place is the cause.
@@ -110,10 +89,8 @@ def _drop_opposites(ranked: list[Finding]) -> list[Finding]:
     """Of answers that exclude each other the better one; what a rule names as its alternatives stays a possibility."""
     kept: list[Finding] = []
     for finding in ranked:
-        if not any(
-            excludes(better.rule.id, finding.rule.id) and finding.rule.id not in better.rule.alternatives
-            for better in kept
-        ):
+        rivals = (better.rule for better in kept if excludes(better.rule.id, finding.rule.id))
+        if all(finding.rule.id in rival.alternatives for rival in rivals):
             kept.append(finding)
     return kept
 
@@ -137,30 +114,24 @@ def _events_of(rule: Rule, scene: Scene) -> Seen | None:
     events = seen.all if seen else []
     for key, typed in scene.reading.forms.items():
         if kind_of(key) in rule.on:
-            events += [event for event in typed.all if _is_where(rule, event)]
-    if not events:
-        return None
+            events += [
+                event
+                for event in typed.all
+                if all(compiled(regex).search(event.values.get(name, "")) for name, regex in rule.where.items())
+            ]
     events.sort(key=lambda event: event.line)
-    return Seen(count=len(events), kept=events, last=events[-1])
-
-
-def _is_where(rule: Rule, event: Event) -> bool:
-    return all(compiled(regex).search(event.values.get(name, "")) for name, regex in rule.where.items())
+    return Seen(count=len(events), kept=events, last=events[-1]) if events else None
 
 
 def _drop_general(weighed: list[Finding]) -> list[Finding]:
     """Without the general answers to what a specific one already answers, and with one general answer at most."""
     lines = [finding.event.line for finding in weighed if not finding.rule.general and not _is_set_aside(finding)]
-    rest = [finding for finding in weighed if not finding.rule.general]
-    general = [
+    general = (
         finding
         for finding in weighed
-        if finding.rule.general and not any(-_NEAR <= finding.event.line - line <= _NEAR for line in lines)
-    ]
-    if general:
-        general.sort(key=_sort_key)
-        rest.append(general[0])
-    return rest
+        if finding.rule.general and not any(abs(finding.event.line - line) <= _NEAR for line in lines)
+    )
+    return [finding for finding in weighed if not finding.rule.general] + sorted(general, key=_sort_key)[:1]
 
 
 def _weigh(rule: Rule, event: Event, seen: Seen, scene: Scene, proofs: dict[str, Proof]) -> Finding | None:
@@ -195,7 +166,7 @@ def _weigh(rule: Rule, event: Event, seen: Seen, scene: Scene, proofs: dict[str,
     # One package that was installed says nothing of another; a connection that came back does.
     if rule.kind == ("warning" if rule.stage == "install" else "error") and any(
         (mark := scene.reading.signals.get(name)) and mark.last and mark.last.line > (seen.last or event).line
-        for name in _PASSED.get(rule.stage, ())
+        for name in load_lines().get(f"passed_{rule.stage}", ())
     ):
         finding = finding.lower("the log shows that this step was passed later", 30, noise=True)
     return finding
@@ -204,13 +175,12 @@ def _weigh(rule: Rule, event: Event, seen: Seen, scene: Scene, proofs: dict[str,
 def _failed_later(rule: Rule, event: Event, scene: Scene) -> bool:
     """Did something end in an error after this warning? A warning about the GPU is the reason of a GPU error."""
     about_gpu = rule.stage in ("import", "runtime") and bool(_ABOUT_GPU.search(event.evidence))
-    for key, seen in scene.reading.forms.items():
-        kind = kind_of(key)
-        if load_kinds()[kind].outer or (about_gpu and kind in _GPU_KINDS):
-            continue
-        if any(later.line > event.line and not is_harmless(later) for later in seen.all):
-            return True
-    return False
+    forms = ((kind_of(key), seen) for key, seen in scene.reading.forms.items())
+    return any(
+        any(later.line > event.line and not is_harmless(later) for later in seen.all)
+        for kind, seen in forms
+        if not (load_kinds()[kind].outer or (about_gpu and kind in _GPU_KINDS))
+    )
 
 
 def is_harmless(event: Event) -> bool:
@@ -268,9 +238,6 @@ def _sort_key(finding: Finding) -> tuple[bool, float, int]:
     return finding.noise, -finding.rank, first
 
 
-OPPOSITES = Path(__file__).parent / "opposites.toml"
-
-
 class Opposite(Part, frozen=True, kw_only=True):
     """No answer of ``one`` goes with an answer of ``other``."""
 
@@ -279,20 +246,18 @@ class Opposite(Part, frozen=True, kw_only=True):
     why: str
 
 
-class OppositesFile(Part, frozen=True, kw_only=True):
+class _OppositesFile(Part, frozen=True, kw_only=True):
     opposite: tuple[Opposite, ...]
 
 
 @functools.cache
-def load_opposites() -> dict[str, frozenset[str]]:
-    """The answers that each answer excludes, both ways."""
-    excluded: dict[str, set[str]] = {}
-    for row in read_file(OPPOSITES, "explain-opposites", OppositesFile).opposite:
-        for sides in ((row.one, row.other), (row.other, row.one)):
-            for answer in sides[0]:
-                excluded.setdefault(answer, set()).update(sides[1])
-    return {answer: frozenset(others) for answer, others in excluded.items()}
+def load_opposites() -> frozenset[tuple[str, str]]:
+    """The pairs of answers that exclude each other, both ways."""
+    rows = read_file(OPPOSITES, "explain-opposites", _OppositesFile).opposite
+    pairs = {pair for row in rows for pair in itertools.product(row.one, row.other)}
+    return frozenset(pairs | {(other, one) for one, other in pairs})
 
 
 def excludes(answer: str, other: str) -> bool:
-    return other in load_opposites().get(answer, ())
+    """Can the two not both be right?"""
+    return (answer, other) in load_opposites()

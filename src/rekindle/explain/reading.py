@@ -1,11 +1,8 @@
 """Bytes of any origin into plain UTF-8 lines, in bounded memory.
 
-Promises: every chunk that goes in comes out as UTF-8 bytes whose lines end in ``\\n``, without colours or other
-terminal sequences; UTF-16 (PowerShell's ``>``) is understood with and without a byte order mark; invalid bytes
-pass through harmlessly; nothing is held back but a few bytes that may belong to the next chunk.
-
-And a copy of a log that can be shown to strangers, without names, addresses and secrets: its beginning, its end and the
-lines around trouble, at most a few hundred kilobytes.
+Every chunk comes out as UTF-8 bytes whose lines end in ``\\n``, without colours or other terminal sequences; UTF-16
+(PowerShell's ``>``) is understood with and without a byte order mark; invalid bytes pass through; nothing is held back
+but a few bytes that may belong to the next chunk. And a copy of a log for strangers, without names and secrets.
 """
 
 import codecs
@@ -18,9 +15,18 @@ from typing import BinaryIO
 
 from rekindle import __version__
 from rekindle.errors import BadInput, reading
+from rekindle.facts.tables import read_own
 from rekindle.host.redact import Redactor
 from rekindle.model.diagnosis import Diagnosis
 
+HEAD_LINES = 40
+TAIL_LINES = 200
+AROUND_LINES = 4
+MAX_TROUBLE = 150
+MAX_LINE = 400
+_TROUBLE = re.compile(
+    r"error|fatal|failed|undefined|cannot|could not|not found|no such|abort|killed|illegal", re.IGNORECASE
+)
 CHUNK_BYTES = 1 << 20
 LINE_BYTES = 8 << 20
 LINE_TAIL_BYTES = 64 << 10
@@ -29,23 +35,8 @@ _SAMPLE_BYTES = 32 * 1024
 
 # CSI sequences (colours, cursor), OSC sequences (titles, links), and the two-byte escapes.
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_()][0-9A-B]?)")
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-_BINARIES = (
-    (b"\x7fELF", "a Linux program or library"),
-    (b"MZ", "a Windows program or library"),
-    (b"PK\x03\x04", "a zip file or a wheel"),
-    (b"\x1f\x8b", "a gzip file"),
-    (b"\x28\xb5\x2f\xfd", "a zstd file"),
-    (b"BZh", "a bzip2 file"),
-    (b"\xfd7zXZ", "an xz file"),
-    (b"\x80\x02", "a pickle"),
-    (b"%PDF", "a PDF"),
-    (b"\x89PNG", "a picture"),
-)
+_BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_BINARIES = read_own(__file__, "binaries.toml", dict[str, str])
 
 
 def read_chunks(file: BinaryIO) -> Iterator[bytes]:
@@ -55,6 +46,7 @@ def read_chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def open_log(path: Path) -> BinaryIO:
+    """The file, for reading bytes."""
     with reading(path):
         if path.is_dir():
             raise BadInput(f"{path} is a directory", remedy="name the log file in it")
@@ -103,7 +95,7 @@ def _shorten_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _encoding_of(head: bytes) -> tuple[str, int]:
-    for bom, name in _BOMS:
+    for bom, name in _BOMS.items():
         if head.startswith(bom):
             return name, len(bom)
     sample = head[:_SNIFF_BYTES]
@@ -118,8 +110,8 @@ def _encoding_of(head: bytes) -> tuple[str, int]:
 
 
 def _refuse_binary(head: bytes) -> None:
-    for magic, name in _BINARIES:
-        if head.startswith(magic) and b"\0" in head[:_SNIFF_BYTES]:
+    for magic, name in _BINARIES.items():
+        if head.startswith(magic.encode("latin-1")) and b"\0" in head[:_SNIFF_BYTES]:
             raise BadInput(f"this is {name}, not a log", remedy="'rekindle inspect' reads wheels and libraries")
     if head[:_SNIFF_BYTES].count(0) > len(head[:_SNIFF_BYTES]) // 10:
         raise BadInput("this is binary data, not a log", remedy="give a text file, '-' or the error message itself")
@@ -154,23 +146,11 @@ def _clean(block: bytes) -> bytes:
     return block
 
 
-HEAD_LINES = 40
-TAIL_LINES = 200
-AROUND_LINES = 4
-MAX_TROUBLE = 150
-MAX_LINE = 400
-
-_TROUBLE = re.compile(
-    r"error|fatal|failed|undefined|cannot|could not|not found|no such|abort|killed|illegal", re.IGNORECASE
-)
-
-
 def make_report(chunks: Iterable[bytes], diagnosis: Diagnosis, redactor: Redactor, *, machine: str = "") -> str:
     """The report as text, bounded whatever the log's size."""
     ids = ", ".join(f"{match.id} (line {match.line}, {match.confidence})" for match in diagnosis.matches) or "nothing"
     head = [f"rekindle {__version__} explain report", f"lines: {diagnosis.lines}", f"recognised: {ids}"]
-    if machine:
-        head.append(f"machine: {machine}")
+    head += [f"machine: {machine}"] if machine else []
     kept: dict[int, str] = {}
     tail: collections.deque[tuple[int, str]] = collections.deque(maxlen=TAIL_LINES)
     trouble, until = 0, HEAD_LINES

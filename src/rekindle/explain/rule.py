@@ -4,15 +4,13 @@ A *pattern* fires on text: one of the fixed words in ``has`` stands in a line an
 *flat window* around it (that line and ``lines - 1`` following ones, ``before`` preceding ones, without framing, quotes
 made plain, white space collapsed) and ``unless`` does not. A *rule* gives patterns a cause, a fix and a source.
 A *signal* is a pattern without a cause: it tells about the surroundings (versions, platform, milestones).
+A *form* (``dialects/*.toml``) is one way a tool says one kind of thing: each compiler's sentence for a missing header
+becomes the event ``missing-header`` with the value ``header``, and rules speak of kinds and values.
 
-A *form* (``dialects/*.toml``) is one way a tool says one kind of thing: gcc, clang, MSVC and nvcc each have their own
-sentence for a missing header, and all of them become the event ``missing-header`` with the value ``header``. Rules then
-speak of kinds and values and need not know the sentence.
-
-A *proof* (``proven.toml``) says how far a rule may be trusted. It may be certain only if it answered five cases of
-other people's first and rightly *by the same words* (or kind of typed event) *in the same kind of place* (Windows, WSL,
-a Jetson, an AMD GPU …), and was hardly ever first and wrong. Where the installed torch itself was read and answers what
-the rule asks, the words need no proof. ``benchmarks/explain_score.py --write`` counts again.
+A *proof* (``proven.toml``) says how far a rule may be trusted: to be certain it must have answered five cases of other
+people's first and rightly *by the same words* (or kind of typed event) *in the same kind of place* (Windows, WSL, a
+Jetson …), and hardly ever first and wrong. Where the installed torch itself was read and answers what the rule asks,
+the words need no proof. ``benchmarks/explain_score.py --write`` counts again.
 """
 
 import difflib
@@ -25,7 +23,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import msgspec
 
 from rekindle.errors import BadInput
-from rekindle.facts.tables import parse_toml
+from rekindle.facts.tables import parse_toml, read_own
 from rekindle.model.diagnosis import Action, Catalogue, Confidence, RulePage
 from rekindle.model.document import Part, shared_fields
 
@@ -34,7 +32,11 @@ Stage = Literal["source", "configure", "compile", "link", "install", "import", "
 Kind = Literal["error", "warning", "note"]
 # Bytes a word needs to be looked for.
 _SHORTEST = 4
-_RULES = Path(__file__).parent / "rules"
+_HERE = Path(__file__).parent
+_RULES = _HERE / "rules"
+PROVEN = _HERE / "proven.toml"
+# One wrong answer is forgiven per so many right ones.
+_FORGIVEN = 10
 _ALLOWED = {"stage": get_args(Stage), "kind": get_args(Kind), "confidence": get_args(Confidence)}
 _PLACE = re.compile(r" - at `\$\.(?P<table>\w+)\[(?P<number>\d+)\](?P<rest>[^`]*)`")
 
@@ -91,10 +93,7 @@ class Pattern(Part, frozen=True, kw_only=True):
     def test(self) -> str | None:
         """What the flat text must match: ``regex``, or the words themselves where they hold a quote."""
         if self.regex is None and any(_longest_unquoted(word) != word for word in self.has):
-            return "|".join(
-                re.escape(" ".join(word.replace("`", "'").replace("‘", "'").replace("’", "'").split()))
-                for word in self.has
-            )
+            return "|".join(re.escape(" ".join(re.sub("[`‘’]", "'", word).split())) for word in self.has)
         return self.regex
 
 
@@ -109,12 +108,11 @@ class Rule(Part, frozen=True, kw_only=True):
     ``variant`` tells rules with the same id apart. ``since`` and ``until`` are the torch releases it is known from and
     to: in a log of another release it is less certain.
 
-    A rule may also speak of typed events (:mod:`rekindle.explain.rule`), from whatever tool they come: ``on`` names the
-    kinds, ``where`` says what their values must look like. ``general`` rules know the kind of failure, not its cause;
-    they answer only where nothing more specific does. ``requires`` names facts of the log (``python = ">=3.12"``) that
-    the rule takes for granted: a log that says otherwise contradicts it. ``windows`` is the fix in that system's words,
-    where it differs; ``action`` what ``explain --fix`` can do, best first. ``adds`` is what it knows beyond a better
-    answer about the same line: that answer's first step."""
+    A rule may also speak of typed events: ``on`` names the kinds, ``where`` says what their values look like.
+    ``general`` rules know the kind of failure, not its cause; they answer only where nothing more specific does.
+    ``requires`` names facts (``python = ">=3.12"``) that a log must not contradict. ``windows`` is the fix in that
+    system's words, where it differs; ``action`` what ``explain --fix`` can do, best first. ``adds`` is what it knows
+    beyond a better answer about the same line: that answer's first step."""
 
     id: str
     title: str
@@ -167,11 +165,13 @@ def load_files() -> dict[str, RuleFile]:
 
 @functools.cache
 def load_rules() -> tuple[Rule, ...]:
+    """The rules of all families."""
     return tuple(rule for file in load_files().values() for rule in file.rule)
 
 
 @functools.cache
 def load_signals() -> tuple[Signal, ...]:
+    """The signals of all families."""
     return tuple(signal for file in load_files().values() for signal in file.signal)
 
 
@@ -184,7 +184,15 @@ def compiled(regex: str, whose: str = "a rule") -> re.Pattern[str]:
         raise BadInput(f"{whose}: the regular expression {regex!r} is wrong: {error}") from error
 
 
-_DIALECTS = Path(__file__).parent / "dialects"
+@functools.cache
+def load_lines() -> dict[str, tuple[str, ...]]:
+    """What lines of logs look like: alternatives by the name they have together."""
+    return read_own(__file__, "lines.toml", dict[str, tuple[str, ...]])
+
+
+def either(name: str) -> str:
+    """The alternatives of ``lines.toml`` as a regular expression, or part of one."""
+    return "|".join(load_lines()[name])
 
 
 class EventKind(Part, frozen=True, kw_only=True):
@@ -207,12 +215,12 @@ class Form(Part, frozen=True, kw_only=True):
         return f"{self.dialect}/{self.event}/{self.number}"
 
 
-class DialectFile(Part, frozen=True, kw_only=True):
+class _DialectFile(Part, frozen=True, kw_only=True):
     about: str
     form: tuple[Form, ...]
 
 
-class KindsFile(Part, frozen=True, kw_only=True):
+class _KindsFile(Part, frozen=True, kw_only=True):
     kind: dict[str, EventKind]
 
 
@@ -226,42 +234,28 @@ class NamesFile(Part, frozen=True, kw_only=True):
 @functools.cache
 def load_names() -> NamesFile:
     """All of ``names.toml``."""
-    return read_file(Path(__file__).parent / "names.toml", "explain-names", NamesFile)
+    return read_file(_HERE / "names.toml", "explain-names", NamesFile)
 
 
 @functools.cache
 def load_kinds() -> dict[str, EventKind]:
     """Every kind of event."""
-    path = Path(__file__).parent / "kinds.toml"
-    return read_file(path, "explain-kinds", KindsFile).kind
-
-
-@functools.cache
-def load_dialects() -> dict[str, DialectFile]:
-    """Every dialect with its forms, in a stable order."""
-    files = {}
-    for path in sorted(_DIALECTS.glob("*.toml")):
-        file = read_file(path, f"dialect-{path.stem}", DialectFile)
-        forms = tuple(
-            msgspec.structs.replace(form, dialect=path.stem, number=number) for number, form in enumerate(file.form)
-        )
-        files[path.stem] = msgspec.structs.replace(file, form=forms)
-    return files
+    return read_file(_HERE / "kinds.toml", "explain-kinds", _KindsFile).kind
 
 
 @functools.cache
 def load_forms() -> tuple[Form, ...]:
-    return tuple(form for file in load_dialects().values() for form in file.form)
+    """The forms of every dialect, in a stable order."""
+    return tuple(
+        msgspec.structs.replace(form, dialect=path.stem, number=number)
+        for path in sorted((_HERE / "dialects").glob("*.toml"))
+        for number, form in enumerate(read_file(path, f"dialect-{path.stem}", _DialectFile).form)
+    )
 
 
 def kind_of(key: str) -> str:
     """The kind of event a form's key stands for."""
     return key.split("/")[1]
-
-
-PROVEN = Path(__file__).parent / "proven.toml"
-# One wrong answer is forgiven per so many right ones.
-_FORGIVEN = 10
 
 
 class Proof(Part, frozen=True, kw_only=True):
@@ -271,26 +265,21 @@ class Proof(Part, frozen=True, kw_only=True):
     wrong: int = 0
     ways: tuple[str, ...] = ()
 
-    @property
-    def is_enough(self) -> bool:
-        return self.right > 0 and self.wrong * _FORGIVEN <= self.right
 
-
-class ProvenFile(Part, frozen=True, kw_only=True):
+class _ProvenFile(Part, frozen=True, kw_only=True):
     rule: dict[str, Proof] = {}
 
 
 @functools.cache
 def load_proofs() -> dict[str, Proof]:
-    if not PROVEN.is_file():
-        return {}
-    return read_file(PROVEN, "explain-proven", ProvenFile).rule
+    """How often each rule was right, by its id; nothing while they are counted anew."""
+    return read_file(PROVEN, "explain-proven", _ProvenFile).rule if PROVEN.is_file() else {}
 
 
 def capped(rule: str, way: str | None, confidence: Confidence, proofs: dict[str, Proof]) -> Confidence:
     """The confidence a rule claims, no higher than its proof allows for the way it fired (None: any way will do)."""
     proof = proofs.get(rule)
-    is_proven = proof is not None and proof.is_enough and (way is None or way in proof.ways)
+    is_proven = proof and proof.right and proof.wrong * _FORGIVEN <= proof.right and (way is None or way in proof.ways)
     return "medium" if confidence == "high" and not is_proven else confidence
 
 
@@ -302,10 +291,9 @@ def explain_list() -> Catalogue:
     """
     files = {name: file for name, file in load_files().items() if file.rule}
     pages = []
-    for family, file in files.items():
-        for rule in file.rule:
-            words = tuple(dict.fromkeys(word for pattern in rule.match for word in pattern.has))
-            pages.append(RulePage(**shared_fields(rule, RulePage), family=family, words=words, asks=rule.when))
+    for family, rule in ((name, rule) for name, file in files.items() for rule in file.rule):
+        words = tuple(dict.fromkeys(word for pattern in rule.match for word in pattern.has))
+        pages.append(RulePage(**shared_fields(rule, RulePage), family=family, words=words, asks=rule.when))
     return Catalogue(rules=tuple(pages), families={name: file.about for name, file in files.items()})
 
 

@@ -154,8 +154,7 @@ class _Filter:
         self._table[(self._sorted * np.uint32(_MULTIPLIER)) >> np.uint32(_SHIFT)] = True
 
     def candidates(self, block: bytes, start: int, end: int) -> list[tuple[Any, Any]]:
-        """Places where the representative of some word stands, and which, stride by stride (a log may be full of
-        them: numbers, not objects)."""
+        """Places where the representative of some word stands, and which, stride by stride (there may be very many)."""
         import numpy as np
 
         strides: list[tuple[Any, Any]] = []

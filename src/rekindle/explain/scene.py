@@ -95,6 +95,7 @@ Card = TypeVar("Card", Sm, Gfx)
 
 
 def to_sm(text: str | None) -> Sm | None:
+    """The architecture that a text names, if it is one."""
     try:
         return parse_sm(text or "")
     except ValueError:
@@ -103,30 +104,27 @@ def to_sm(text: str | None) -> Sm | None:
 
 def capability(event: Event, scene: Scene) -> Sm | None:
     """The card: from the message, from elsewhere in the log (its capability or its name), or the machine's only one."""
-    card = to_sm(event.values.get("capability")) or to_sm(scene.values.get("capability")) or named_card(scene, Sm)
+    card = to_sm(event.values.get("capability")) or to_sm(scene.values.get("capability")) or log_card(scene, Sm)
     if card or scene.machine is None:
         return card
     cards = {gpu.arch for gpu in scene.machine.gpus if isinstance(gpu.arch, Sm)}
     return next(iter(cards)) if len(cards) == 1 else None
 
 
-def named_card(scene: Scene, kind: type[Card]) -> Card | None:
+def log_card(scene: Scene, kind: type[Card]) -> Card | None:
     """The architecture (NVIDIA's or AMD's) of the cards the log names, if it is one."""
     from rekindle.facts.gpus import find_gpu
 
     seen = scene.reading.signals.get("gpu-name")
     archs: set[Card] = set()
     for name in {event.values.get("gpu_name", "") for event in seen.all} if seen else ():
-        try:
+        with contextlib.suppress(BadInput):
             archs.update(arch for arch in find_gpu(name, scene.facts).archs if isinstance(arch, kind))
-        except BadInput:
-            continue
     return archs.pop() if len(archs) == 1 else None
 
 
 def supported(event: Event, scene: Scene) -> list[Sm]:
-    """The architectures torch was built for, by the message, the log, the installed package or the published wheel; PTX
-    entries left out."""
+    """The architectures torch was built for, by message, log, installed package or published wheel; no PTX entries."""
     low, high = to_sm(scene.values.get("lowest")), to_sm(scene.values.get("highest"))
     if low and high:
         return [low, high]
@@ -150,13 +148,10 @@ def kernels_of(wheel: WheelReport) -> tuple[str, ...]:
 def toolkit_of(event: Event, scene: Scene) -> str | None:
     """The CUDA toolkit that compiled: from the lines around, the log, or the only one of the machine."""
     near = re.search(r"cuda[-/\\_]{1,2}v?(\d+\.\d+)[/\\]+bin[/\\]+nvcc", event.around, re.IGNORECASE)
-    if near:
-        return near[1]
-    if toolkit := scene.values.get("toolkit"):
+    if toolkit := near[1] if near else scene.values.get("toolkit"):
         return toolkit
-    if scene.machine is None:
-        return None
-    versions = {kit.version for kit in scene.machine.toolkits if kit.kind == "cuda" and kit.version}
+    kits = scene.machine.toolkits if scene.machine else ()
+    versions = {kit.version for kit in kits if kit.kind == "cuda" and kit.version}
     return ".".join(versions.pop().split(".")[:2]) if len(versions) == 1 else None
 
 
@@ -171,7 +166,7 @@ class Carrier:
     extra: str = ""
 
     def __str__(self) -> str:
-        return f"{self.torch} with CUDA {self.cuda} ({self.flavour})" if self.cuda else f"{self.torch} ({self.flavour})"
+        return f"{self.torch}{f' with CUDA {self.cuda}' if self.cuda else ''} ({self.flavour})"
 
     @property
     def command(self) -> str:
@@ -181,8 +176,7 @@ class Carrier:
 
 
 def carries(flavour: Flavour, card: Sm | Gfx, scene: Scene, *, native: bool = False) -> bool:
-    """Machine code counts, and PTX where the driver can compile it, unless ``native``; what its maker does not test on
-    the card does not."""
+    """Machine code counts, and PTX (unless ``native``) that the driver compiles; not what its maker leaves untested."""
     platform = scene.platform
     if card in flavour.untested.get(platform, ()):
         return False
@@ -204,11 +198,8 @@ def find_carrier(card: Sm | Gfx, scene: Scene, *, torch: str | None = None) -> C
 
 
 def flavours_for(card: Sm | Gfx, torch: str, scene: Scene, *, native: bool = True) -> list[Flavour]:
-    """A release's flavours that work on a card, the newest CUDA or ROCm first.
-
-    ``native``: PTX alone is not enough, since all but the newest cards would be sent to a release from before they
-    existed. Neither is a torch whose cuDNN lacks the card, which ``plan`` leaves out, too.
-    """
+    """A release's flavours that work on a card, the newest CUDA or ROCm first. ``native``: not by PTX alone, which
+    would send all but the newest cards to a release from before they existed, nor with a cuDNN that lacks the card."""
     rows = [
         row
         for row in scene.facts.flavours(torch)

@@ -1,34 +1,20 @@
 """Why did a rule win or lose on a log? For whoever writes one: ``rekindle explain --try RULE LOG``.
 
-A *trial* goes the way a rule goes: its words and events are looked for in the log, what it needs and takes for granted
-is asked, its rank is weighed, and the answer that stood above it is named. A rule is named by its id (all variants), by
-``id/variant``, or by a TOML file that holds new ones.
+A *trial* goes the way a rule goes: its words and events are looked for, what it needs is asked, its rank is weighed,
+and the answer above it is named. A rule is named by its id, by ``id/variant``, or by a TOML file that holds new ones.
 """
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rekindle.errors import BadInput
+from rekindle.explain import rule as book
 from rekindle.explain.conditions import is_contradicted
 from rekindle.explain.engine import scene_of
 from rekindle.explain.events import Event, Watcher, flatten
 from rekindle.explain.ranking import CONDITIONS, FILLS, Finding, excludes, findings
 from rekindle.explain.reading import plain_lines
-from rekindle.explain.rule import (
-    Pattern,
-    Rule,
-    RuleFile,
-    capped,
-    compiled,
-    explain_rule,
-    kind_of,
-    load_forms,
-    load_kinds,
-    load_proofs,
-    load_rules,
-    load_signals,
-    read_file,
-)
+from rekindle.explain.rule import Pattern, Rule, RuleFile, capped, compiled, kind_of
 from rekindle.explain.scene import Scene
 from rekindle.model.diagnosis import RuleTrial, Trials
 
@@ -41,47 +27,45 @@ def try_rules(name: str, chunks: Iterable[bytes]) -> Trials:
     """What became of each rule of that name on this log."""
     tried, rules = _choose_rules(name)
     log = b"".join(plain_lines(chunks))[:MAX_TRIAL_BYTES]
-    watcher = Watcher(rules.values(), load_signals(), load_forms())
+    watcher = Watcher(rules.values(), book.load_signals(), book.load_forms())
     scene = scene_of([log], watcher=watcher)
-    ranked = findings(rules, scene, load_proofs())
+    ranked = findings(rules, scene, book.load_proofs())
     return Trials(trials=tuple(_try_rule(rule, log, scene, ranked) for rule in tried))
 
 
 def _choose_rules(name: str) -> tuple[list[Rule], dict[str, Rule]]:
     """The rules that are tried, and all that compete."""
-    rules = {rule.key: rule for rule in load_rules()}
+    rules = {rule.key: rule for rule in book.load_rules()}
     path = Path(name)
     if name.endswith(".toml"):
         if not path.is_file():
             raise BadInput(f"there is no file {name}", remedy="name a diagnosis or a TOML file with rules")
-        tried = list(read_file(path, f"trial-{path.stem}", RuleFile).rule)
+        tried = list(book.read_file(path, f"trial-{path.stem}", RuleFile).rule)
         for rule in tried:
             _refuse_unknown_names(rule)
         return tried, rules | {rule.key: rule for rule in tried}
     tried = [rule for rule in rules.values() if name in (rule.id, rule.key)]
-    return tried or [rules[page.id] for page in explain_rule(name).rules], rules
+    return tried or [rules[page.id] for page in book.explain_rule(name).rules], rules
 
 
 def _refuse_unknown_names(rule: Rule) -> None:
     for regex in filter(None, (regex for pattern in rule.match for regex in (pattern.regex, pattern.unless))):
         compiled(regex, f"rule {rule.key}")
-    signals = {signal.id for signal in load_signals()}
-    asked = {"on": set(load_kinds()), "when": set(CONDITIONS), "fill": set(FILLS), "needs": signals, "forbids": signals}
+    signals, kinds = {signal.id for signal in book.load_signals()}, set(book.load_kinds())
+    asked = {"on": kinds, "when": set(CONDITIONS), "fill": set(FILLS), "needs": signals, "forbids": signals}
     for field, allowed in asked.items():
         if unknown := set(getattr(rule, field)) - allowed:
-            raise BadInput(
-                f"rule {rule.key}: {field} names {', '.join(sorted(unknown))}, which does not exist",
-                remedy=f"allowed: {', '.join(sorted(allowed))}",
-            )
+            text = f"rule {rule.key}: {field} names {', '.join(sorted(unknown))}, which does not exist"
+            raise BadInput(text, remedy=f"allowed: {', '.join(sorted(allowed))}")
 
 
 def _try_rule(rule: Rule, log: bytes, scene: Scene, ranked: list[Finding]) -> RuleTrial:
     place = next((number for number, each in enumerate(ranked, start=1) if each.rule.key == rule.key), None)
     steps = [*_search_steps(rule, log, scene), *_condition_steps(rule, scene)]
-    alone = next(iter(findings({rule.key: rule}, scene, load_proofs())), None)
+    alone = next(iter(findings({rule.key: rule}, scene, book.load_proofs())), None)
     finding = ranked[place - 1] if place else alone
     if finding is not None:
-        if capped(rule.id, finding.event.way + scene.place, "high", load_proofs()) != "high":
+        if capped(rule.id, finding.event.way + scene.place, "high", book.load_proofs()) != "high":
             steps.append("no confirmed case proves these words here: 'medium' at most (benchmarks/explain_score.py)")
         steps += [f"starts with rank {rule.rank}", *finding.reasons]
         steps.append(f"ends with rank {finding.rank:g}, confidence {finding.confidence}, at line {finding.event.line}")

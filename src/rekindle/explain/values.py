@@ -13,16 +13,7 @@ from rekindle.compat.processor import missing
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.compat.toolkit import find_visual_studio, newest_compiler, takes_compiler
 from rekindle.explain.events import Event, Reading
-from rekindle.explain.scene import (
-    Scene,
-    capability,
-    find_carrier,
-    flavours_for,
-    named_card,
-    supported,
-    to_sm,
-    toolkit_of,
-)
+from rekindle.explain.scene import Scene, capability, find_carrier, flavours_for, log_card, supported, to_sm, toolkit_of
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.version import key, minor
 
@@ -30,20 +21,12 @@ from rekindle.model.version import key, minor
 _STEPS = {"sse4.1": "SSE4.1", "avx": "AVX", "avx2": "AVX2", "avx512": "AVX-512"}
 
 Fill = Callable[[Event, Scene], dict[str, str]]
-FILLS: dict[str, Fill] = {}
-
-
-def fill(function: Fill) -> Fill:
-    FILLS[function.__name__.replace("_", "-")] = function
-    return function
 
 
 def surroundings(reading: Reading) -> dict[str, str]:
     """Captured by signals; what the log said last counts."""
-    values: dict[str, str] = {}
-    for seen in reading.signals.values():
-        for event in seen.all:
-            values.update(event.values)
+    events = (event for seen in reading.signals.values() for event in seen.all)
+    values = {name: value for event in events for name, value in event.values.items()}
     if "major" in values and "minor" in values:
         values["capability"] = f"{values.pop('major')}.{values.pop('minor')}"
     if digits := values.pop("python_digits", ""):  # Windows' folder Python313
@@ -66,35 +49,29 @@ def some(**values: str | None) -> dict[str, str]:
     return {name: value for name, value in values.items() if value}
 
 
-@fill
-def toolkit_for_arch(event: Event, scene: Scene) -> dict[str, str]:
-    arch = to_sm(event.values.get("arch"))
+def _toolkit_for_arch(event: Event, scene: Scene) -> dict[str, str]:
+    arch, toolkit = to_sm(event.values.get("arch")), toolkit_of(event, scene)
     if arch is None:
         return {}
     first, last = _toolkit_span(arch, scene)
-    toolkit = toolkit_of(event, scene)
-    newest = max(scene.toolkit_archs(toolkit), default=None)
-    newest_arch = newest.dotted if newest else None
-    return some(first_cuda=first, last_cuda=last, toolkit=toolkit and f"CUDA {toolkit}", newest_arch=newest_arch)
+    newest = next((each.dotted for each in reversed(scene.toolkit_archs(toolkit))), None)
+    return some(first_cuda=first, last_cuda=last, toolkit=toolkit and f"CUDA {toolkit}", newest_arch=newest)
 
 
-@fill
-def toolkit_for_card(event: Event, scene: Scene) -> dict[str, str]:
+def _toolkit_for_card(event: Event, scene: Scene) -> dict[str, str]:
     card = capability(event, scene)
     if card is None:
         return {}
-    first, _ = _toolkit_span(card, scene)
     carrier = find_carrier(card, scene)
     return some(
-        first_cuda=first,
+        first_cuda=_toolkit_span(card, scene)[0],
         dotted=card.dotted,
         capability=str(card),
         carrier=f"torch {carrier}: {carrier.command}{_graft_sentence(card, scene)}" if carrier else None,
     )
 
 
-@fill
-def plan_for_card(event: Event, scene: Scene) -> dict[str, str]:
+def _plan_for_card(event: Event, scene: Scene) -> dict[str, str]:
     card, archs = capability(event, scene), supported(event, scene)
     version, flavour = scene.values.get("torch_version"), scene.values.get("torch_flavour")
     name = f"torch {version}" + (f"+{flavour}" if flavour else "") if version else "This torch"
@@ -131,26 +108,21 @@ def _graft_sentence(card: Sm, scene: Scene) -> str:
     return f". Or {hint}" if hint and not scene.saw("windows") else ""
 
 
-@fill
-def installed_torch(event: Event, scene: Scene) -> dict[str, str]:
+def _installed_torch(event: Event, scene: Scene) -> dict[str, str]:
     if scene.wheel is None:
         return {}
     installed = f"{scene.wheel.name or 'torch'} {scene.wheel.version}"
     return some(installed=installed, supported=" ".join(map(str, supported(event, scene))))
 
 
-@fill
-def driver_and_toolkit(event: Event, scene: Scene) -> dict[str, str]:
+def _driver_and_toolkit(event: Event, scene: Scene) -> dict[str, str]:
     driver = scene.values.get("driver_version") or (scene.machine.drivers.nvidia if scene.machine else None)
     cuda, toolkit = scene.values.get("driver_cuda"), toolkit_of(event, scene)
-    if not driver:
-        return {}
     text = f"Driver {driver}" + (f" knows CUDA {cuda}" if cuda else "")
-    return {"driver_sentence": text + (f", the toolkit here is {toolkit}." if toolkit else ".")}
+    return some(driver_sentence=driver and text + (f", the toolkit here is {toolkit}." if toolkit else "."))
 
 
-@fill
-def host_compiler(event: Event, scene: Scene) -> dict[str, str]:
+def _host_compiler(event: Event, scene: Scene) -> dict[str, str]:
     toolkit = toolkit_of(event, scene) or event.values.get("cuda")
     row = scene.facts.toolkit(toolkit) if toolkit else None
     limit = newest_compiler(row, "gcc") if row else None
@@ -161,23 +133,19 @@ def host_compiler(event: Event, scene: Scene) -> dict[str, str]:
     return some(toolkit=toolkit and f"CUDA {toolkit}", newest=newest, have_gcc=have and have[1], first_cuda=first)
 
 
-@fill
-def shared_bytes(event: Event, scene: Scene) -> dict[str, str]:
+def _shared_bytes(event: Event, scene: Scene) -> dict[str, str]:
     used, limit = event.values.get("used"), event.values.get("limit")
     return {name: f"{int(text, 16) / 1024:g} KiB" for name, text in (("used_kib", used), ("limit_kib", limit)) if text}
 
 
-@fill
-def compiler_of_machine(event: Event, scene: Scene) -> dict[str, str]:
-    match = re.search(r"compiler identification is (GNU|Clang) ([\d.]+)", event.around)
-    if match:
+def _compiler_of_machine(event: Event, scene: Scene) -> dict[str, str]:
+    if match := re.search(r"compiler identification is (GNU|Clang) ([\d.]+)", event.around):
         return {"compiler_version": f"{match[1]} {match[2]}"}
     compilers = scene.machine.compilers if scene.machine else ()
     return some(compiler_version=next((f"{c.kind} {c.version}" for c in compilers), None))
 
 
-@fill
-def memory_of_machine(event: Event, scene: Scene) -> dict[str, str]:
+def _memory_of_machine(event: Event, scene: Scene) -> dict[str, str]:
     machine = scene.machine
     if machine is None or machine.memory_gib is None:
         return {}
@@ -186,8 +154,7 @@ def memory_of_machine(event: Event, scene: Scene) -> dict[str, str]:
     return {"memory_sentence": f"This machine has {machine.memory_gib:.0f} GiB.", "jobs": str(jobs)}
 
 
-@fill
-def system_of_machine(event: Event, scene: Scene) -> dict[str, str]:
+def _system_of_machine(event: Event, scene: Scene) -> dict[str, str]:
     machine = scene.machine
     if machine is None:
         return {}
@@ -198,8 +165,7 @@ def system_of_machine(event: Event, scene: Scene) -> dict[str, str]:
     )
 
 
-@fill
-def cpu_of_machine(event: Event, scene: Scene) -> dict[str, str]:
+def _cpu_of_machine(event: Event, scene: Scene) -> dict[str, str]:
     """How far up a CPU goes, of the sets that wheels are compiled for; not where that is not known or it has all."""
     if not scene.cpu_name:
         return {}
@@ -212,21 +178,18 @@ def cpu_of_machine(event: Event, scene: Scene) -> dict[str, str]:
     return values
 
 
-@fill
-def gfx_of_machine(event: Event, scene: Scene) -> dict[str, str]:
+def _gfx_of_machine(event: Event, scene: Scene) -> dict[str, str]:
+    gpus = scene.machine.gpus if scene.machine else ()
     gfx = event.values.get("gfx") or scene.values.get("gfx")
-    if not gfx and scene.machine is not None:
-        gfx = next((str(gpu.arch) for gpu in scene.machine.gpus if isinstance(gpu.arch, Gfx)), None)
-    if not gfx and (named := named_card(scene, Gfx)):
-        gfx = str(named)
+    gfx = gfx or next((str(gpu.arch) for gpu in gpus if isinstance(gpu.arch, Gfx)), None)
+    gfx = gfx or str(log_card(scene, Gfx) or "")
     row = find_override(Gfx(gfx.split(":")[0]), None, scene.facts) if gfx else None
     return some(gfx=gfx, override=row.value if row else None)
 
 
-@fill
-def wheel_for_gfx(event: Event, scene: Scene) -> dict[str, str]:
+def _wheel_for_gfx(event: Event, scene: Scene) -> dict[str, str]:
     """The wheel with code and math libraries for the AMD card, and the override only where the card has a neighbour."""
-    known = gfx_of_machine(event, scene)
+    known = _gfx_of_machine(event, scene)
     if "gfx" not in known:
         return {}
     card = Gfx(known["gfx"].split(":")[0])
@@ -242,8 +205,7 @@ def wheel_for_gfx(event: Event, scene: Scene) -> dict[str, str]:
     return some(wheel_hint=wheel, override_hint=override)
 
 
-@fill
-def driver_found(event: Event, scene: Scene) -> dict[str, str]:
+def _driver_found(event: Event, scene: Scene) -> dict[str, str]:
     """torch prints the driver's CUDA version as 11040."""
     number = event.values.get("found", "")
     if number.isdigit() and len(number) >= 4:
@@ -252,19 +214,17 @@ def driver_found(event: Event, scene: Scene) -> dict[str, str]:
     return some(found_cuda=scene.values.get("driver_cuda"))
 
 
-FILLS["driver-cuda"] = lambda event, scene: some(driver_cuda=scene.values.get("driver_cuda"))
+def _driver_cuda(event: Event, scene: Scene) -> dict[str, str]:
+    return some(driver_cuda=scene.values.get("driver_cuda"))
 
 
-@fill
-def torch_cuda(event: Event, scene: Scene) -> dict[str, str]:
+def _torch_cuda(event: Event, scene: Scene) -> dict[str, str]:
     flavour = re.fullmatch(r"cu(\d{2})(\d)", scene.values.get("torch_flavour", ""))
     return {"torch_cuda_text": f"CUDA {flavour[1]}.{flavour[2]}"} if flavour else {}
 
 
-@fill
-def cuda_torch(event: Event, scene: Scene) -> dict[str, str]:
-    """The newest torch with code for the log's card, and its index: the newest CUDA that the driver runs; the oldest,
-    which most drivers run, where the driver is not known."""
+def _cuda_torch(event: Event, scene: Scene) -> dict[str, str]:
+    """The newest torch with code for the card, of the newest CUDA that the driver runs (of the oldest if unknown)."""
     card, driver = capability(event, scene), scene.values.get("driver_cuda")
     if card is None:
         return {}
@@ -273,27 +233,21 @@ def cuda_torch(event: Event, scene: Scene) -> dict[str, str]:
         fitting = [row for row in rows if not driver or key(row.cuda or "0")[0] <= key(driver)[0]]
         if fitting:
             flavour = fitting[0 if driver else -1].name
-            held = (
-                name for name in scene.facts.releases if flavour in {row.name for row in scene.facts.flavours(name)}
-            )
-            pin = "" if next(held) == torch else f"=={torch}"
+            pin = "" if _releases_of(flavour, scene)[0] == torch else f"=={torch}"
             return {"cuda_torch": f"torch{pin}", "cuda_flavour": flavour}
     return {}
 
 
-@fill
-def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
+def _python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
     versions = event.values.get("versions", "")
     values = some(python=event.values.get("python") or scene.values.get("python_version"))
     if versions == "none":
         newest = scene.facts.release(scene.facts.releases[0])
         served = newest.pythons.get(scene.platform, ()) if newest else ()
-        is_old = bool(served) and key(values.get("python", served[0])) < key(served[0])
-        values["versions_sentence"] = "It has no wheel at all for this Python and platform; " + (
-            f"Python {values['python']} is too old for today's releases, which want {served[0]} or newer."
-            if is_old
-            else "a Python too new for it looks like this."
-        )
+        why = "a Python too new for it looks like this."
+        if served and key(values.get("python", served[0])) < key(served[0]):
+            why = f"Python {values['python']} is too old for today's releases, which want {served[0]} or newer."
+        values["versions_sentence"] = f"It has no wheel at all for this Python and platform; {why}"
     elif versions:
         listed = [item.strip() for item in versions.split(",")]
         values["versions_sentence"] = f"It offers {listed[0]} to {listed[-1]}."
@@ -315,8 +269,7 @@ def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
 
 
 def _index_of(event: Event, scene: Scene) -> dict[str, str]:
-    """Whether PyTorch's index of the log's flavour ever had the torch that was asked for; empty where it had, or nobody
-    knows."""
+    """That PyTorch's index of the log's flavour never had the torch that was asked for; empty where nobody knows."""
     flavours = re.findall(
         r"\bwhl/(?:nightly/|test/)?(cu\d{2,3}|cpu|rocm[\d.]+\d|xpu)\b", event.around + scene.reading.tail
     )
@@ -357,30 +310,24 @@ def _index_span(flavour: str, scene: Scene) -> dict[str, str]:
         return {}
     newest = scene.facts.flavours(scene.facts.releases[0])
     today = [row.name for row in newest if row.publisher == "pytorch" and row.name[:2] == flavour[:2]]
+    hint = f"Use Python {pythons[-1]} for it (uv venv --python {pythons[-1]})"
+    if today and flavour not in today:
+        hint += f", or an index of today: --index-url https://download.pytorch.org/whl/{today[0]} ({', '.join(today)})"
     return some(
         index_sentence=f"PyTorch's index {flavour} holds torch {releases[-1]} to {releases[0]}, with wheels for no"
         f" Python newer than {pythons[-1]}; the one here is newer (or 32-bit, or of a platform it lacks).",
-        python_hint=f"Use Python {pythons[-1]} for it (uv venv --python {pythons[-1]})"
-        + (
-            f", or an index of today: --index-url https://download.pytorch.org/whl/{today[0]} ({', '.join(today)})."
-            if today and flavour not in today
-            else "."
-        ),
+        python_hint=f"{hint}.",
     )
 
 
-@fill
-def raised_in(event: Event, scene: Scene) -> dict[str, str]:
+def _raised_in(event: Event, scene: Scene) -> dict[str, str]:
     """The installed package whose line raised the exception: the last frame before the message."""
     frames = re.findall(r"(?:site|dist)-packages[\\/]+([A-Za-z_]\w*)[^()\"']*?\.pyx?\b(?!\))", event.around)
     if not frames:
         return {}
-    name = frames[-1]
-    return {
-        "raised_sentence": f"It was raised inside the package {name}.",
-        "raised_hint": f"See which versions go together (pip show {name}, pip check) and try another release: "
-        f"pip install -U {name}, or the one of the program's own requirements.",
-    }
+    which = f"See which versions go together (pip show {frames[-1]}, pip check) and try another release: "
+    which += f"pip install -U {frames[-1]}, or the one of the program's own requirements."
+    return {"raised_sentence": f"It was raised inside the package {frames[-1]}.", "raised_hint": which}
 
 
 def _toolkit_used(event: Event, scene: Scene) -> str | None:
@@ -388,13 +335,7 @@ def _toolkit_used(event: Event, scene: Scene) -> str | None:
     return named[1] if named else toolkit_of(event, scene)
 
 
-def _studio_year(msc: int) -> str:
-    product = find_visual_studio(max(msc - 1900, 0))
-    return product[1] if product else "newer than 2026"
-
-
-@fill
-def host_msvc(event: Event, scene: Scene) -> dict[str, str]:
+def _host_msvc(event: Event, scene: Scene) -> dict[str, str]:
     """The newest Microsoft compiler this toolkit takes, and the first toolkit that takes the one in use."""
     toolkit = _toolkit_used(event, scene)
     row = scene.facts.toolkit(toolkit) if toolkit else None
@@ -404,15 +345,15 @@ def host_msvc(event: Event, scene: Scene) -> dict[str, str]:
         return known
     msvc = re.search(r"\b19\.(\d\d)\b", event.around) or re.search(r"^19\.(\d\d)", scene.values.get("msvc_version", ""))
     have = 1900 + int(msvc[1]) if msvc else newest + 1
+    studio = find_visual_studio(max(newest - 1900, 0))
     return known | some(
         toolset=f"14.{newest - 1900}",
-        studio=f"Visual Studio {_studio_year(newest)}",
+        studio=f"Visual Studio {studio[1] if studio else 'newer than 2026'}",
         first_cuda=_first_toolkit("msvc", f"{have // 100}.{have % 100}", scene),
     )
 
 
-@fill
-def host_gcc(event: Event, scene: Scene) -> dict[str, str]:
+def _host_gcc(event: Event, scene: Scene) -> dict[str, str]:
     """nvcc stumbles over the headers of gcc N: which gcc this toolkit (or the last that refuses N) takes."""
     path = re.search(r"(?:c\+\+|gcc/[\w-]+)/(\d+)", event.around)
     if not path:
@@ -434,3 +375,13 @@ def host_gcc(event: Event, scene: Scene) -> dict[str, str]:
 def _first_toolkit(kind: str, version: str, scene: Scene) -> str | None:
     kits = scene.facts.cuda.toolkit
     return next((kit for kit in reversed(scene.facts.toolkits) if takes_compiler(kits[kit], kind, version)), None)
+
+
+_LOOK_UPS: tuple[Fill, ...] = (
+    _toolkit_for_arch, _toolkit_for_card, _plan_for_card, _installed_torch, _driver_and_toolkit, _host_compiler,
+    _shared_bytes, _compiler_of_machine, _memory_of_machine, _system_of_machine, _cpu_of_machine, _gfx_of_machine,
+    _wheel_for_gfx, _driver_found, _driver_cuda, _torch_cuda, _cuda_torch, _python_for_torch, _raised_in, _host_msvc,
+    _host_gcc,
+)  # fmt: skip
+# As rules name them.
+FILLS = {function.__name__.strip("_").replace("_", "-"): function for function in _LOOK_UPS}

@@ -7,11 +7,12 @@ import csv
 import hashlib
 import io
 import os
+import re
 import shutil
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +22,7 @@ _CHUNK = 1 << 20
 _LOCAL = struct.Struct("<4s5H3L2H")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _UNIX = 3
+_VERSION = re.compile(rb"^Version:[^\r\n]*", re.MULTILINE)
 
 
 class Rewriter:
@@ -93,6 +95,26 @@ class Rewriter:
         """A library of the old wheel with the content of a file; who may run it stays as it was."""
         self.add(info.filename, file_chunks(path), mode=(info.external_attr >> 16) & 0o777 or 0o755)
 
+    def take_over(
+        self,
+        info: zipfile.ZipInfo,
+        version: str,
+        *,
+        leave: Collection[str] = (),
+        change: Callable[[bytes], bytes] = bytes,
+    ) -> bytes:
+        """A file of the old ``.dist-info`` in the new one: METADATA with another ``version`` and what else is to
+        ``change``; neither what is to ``leave`` nor RECORD and its signatures, no longer true. What was written."""
+        tail = info.filename.partition("/")[2]
+        self.rows.pop(info.filename, None)
+        if tail in ("RECORD", "RECORD.jws", "RECORD.p7s", *leave):
+            return b""
+        content = self.source.read(info)
+        if tail == "METADATA":
+            content = change(_VERSION.sub(b"Version: " + version.encode(), content, count=1))
+        self.add(f"{self.folder}/{tail}", [content])
+        return content
+
     def finish(self) -> bytes:
         """RECORD, last as the wheel specification recommends; returns it."""
         name = f"{self.folder}/RECORD"
@@ -122,6 +144,11 @@ def new_member(name: str, mode: int = 0o644, stamp: tuple[int, ...] = _EPOCH) ->
     info.external_attr = (0o100000 | mode) << 16
     info.create_system = _UNIX
     return info
+
+
+def folder_of(old: str, version: str) -> str:
+    """The ``.dist-info`` of another version."""
+    return f"{old.removesuffix('.dist-info').rpartition('-')[0]}-{version}.dist-info"
 
 
 def member_chunks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:

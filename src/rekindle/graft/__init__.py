@@ -10,10 +10,9 @@ container. The way, module by module::
     pack        Code into a graft file: the new entries, and the digest of the wheel they belong to
     wheel       a graft file and its wheel into the grafted wheel: no compiler, no GPU
 
-Images are bare cubins, or fat binaries that NVIDIA's ``fatbinary`` made of them (better: that tool knows the properties
-of new architectures); AMD's are code objects. A new image is held against one the wheel has (names, parameters,
-variables), and what differs is refused. Whoever makes code holds it first; packing only checks that it is for the
-architecture it is filed under.
+Images are bare cubins, or fat binaries that NVIDIA's ``fatbinary`` made of them (it knows the properties of new
+architectures); AMD's are code objects. Whoever makes one holds it against one the wheel has (names, parameters,
+variables) and refuses what differs; packing only checks that it is for the architecture it is filed under.
 """
 
 from collections.abc import Mapping

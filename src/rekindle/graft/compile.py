@@ -1,36 +1,49 @@
 """Compile jobs as a Ninja file: carried out by whoever runs Ninja, continued after a kill, nothing compiled twice.
 
-Ninja keeps what was made and with which command, so a changed flag makes anew only what it concerns. The tools' own
-versions stand in a file that every job depends on: another ptxas at the same place counts as a change. Only what
-really changed is written, since Ninja goes by times.
+Ninja keeps with which command a file was made. The tools' own versions stand in a file that every job depends on:
+another ptxas at the same place counts as a change. Only what changed is written, since Ninja goes by times.
 
-And an nvcc whose device compiler takes a unit's module id from us, so that internal names come out as in the wheel:
-names with internal linkage carry the *module id* of their source file, in which the compiler puts a digest and a
-process id. nvcc lets its device compiler (``cicc``) make that id and hand it on in a file; ours writes the wanted id
-there and does not ask for one. nvcc finds cicc by the profile beside itself: a folder of ours holds a link to nvcc and
-a profile that names our cicc first.
+And what the jobs compile with. An nvcc whose device compiler (``cicc``) takes a unit's *module id* from us, so that
+names with internal linkage, which carry it, come out as in the wheel: the real one makes it of a digest and a process
+id and hands it on in a file; ours writes the wanted id there. nvcc finds cicc by the profile beside itself: a folder of
+ours holds a link to nvcc and a profile that names our cicc first. Headers come out of the wheel itself, and out of
+packages of the index without their libraries: the digest of RECORD is pinned, which holds those of every header.
 """
 
+import hashlib
 import os
 import re
 import shlex
+import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.errors import MissingTool
+from rekindle.errors import BadInput, MissingTool
+from rekindle.formats.wheel import WheelZip
 from rekindle.host.files import write_if_changed
 from rekindle.model.arch import Sm
+from rekindle.model.graft import HeaderPackage
+from rekindle.model.progress import Progress
 from rekindle.model.version import at_least
 
+MODULE_ID = "REKINDLE_MODULE_ID"
+# POSIX shell alone: started once per unit. Options stay in their order; only the wish for a new id is dropped.
+_CICC = Path(__file__).with_name("cicc.sh").read_text(encoding="utf-8")
+# ccache caches what -c makes and nothing else: behind this name it makes a cubin. It hashes the script in place of the
+# compiler, so the script says which compiler it is.
+_CACHED = Path(__file__).with_name("cached_nvcc.sh").read_text(encoding="utf-8")
+CACHED = "cached/nvcc"
+WHEEL_INCLUDE = "torch/include/"
+_DONE = "complete.txt"
+_MOST_HEADER = 16 << 20
 _STAMP = "tools.txt"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One output and the ``command`` that makes it; ``inputs`` are files it reads. Names are relative to the folder of
-    the jobs, with ``/``."""
+    """One output, the ``command`` that makes it, and the files it reads; names are relative to the jobs' folder."""
 
     output: str
     command: tuple[str, ...]
@@ -84,23 +97,9 @@ def _ninja_value(text: str) -> str:
     return text.replace("$", "$$").replace("\n", " ")
 
 
-MODULE_ID = "REKINDLE_MODULE_ID"
-# POSIX shell alone: started once per unit. Options stay in their order; only the wish for a new id is dropped.
-_CICC = Path(__file__).with_name("cicc.sh").read_text(encoding="utf-8")
-
-
-# ccache caches what -c makes and nothing else: behind this name it makes a cubin. It hashes the script in place of the
-# compiler, so the script says which compiler it is.
-_CACHED = Path(__file__).with_name("cached_nvcc.sh").read_text(encoding="utf-8")
-CACHED = "cached/nvcc"
-
-
 def wrap_nvcc(nvcc: Path, folder: Path) -> Path:
-    """The nvcc to call: in ``folder``, with the toolkit of ``nvcc`` and a device compiler that takes a given module id.
-
-    The id is told in the variable ``REKINDLE_MODULE_ID`` of each call. For a compiler cache there is :data:`CACHED`
-    beside it, which makes a cubin where ``-c`` is asked for.
-    """
+    """The nvcc to call: in ``folder``, with the toolkit of ``nvcc`` and a device compiler that takes the module id told
+    in the variable ``REKINDLE_MODULE_ID``. For a compiler cache there is :data:`CACHED` beside it."""
     # Debian's /usr/bin/nvcc is a script; the program and its profile lie below /usr/lib.
     inner = nvcc.parent.parent / "lib/nvidia-cuda-toolkit/bin/nvcc"
     if not (nvcc.parent / "nvcc.profile").is_file() and inner.is_file():
@@ -141,7 +140,53 @@ def _find_cicc(bin_folder: Path, profile: str) -> Path:
     for place in (*folders, "nvvm/bin", bin_folder.name, "lib/nvidia-cuda-toolkit/bin"):
         if (cicc := bin_folder.parent / place / "cicc").is_file():
             return cicc
-    raise MissingTool(
-        f"the toolkit in {bin_folder.parent} has no cicc, which compiles device code",
-        remedy="install the whole CUDA compiler (pip: nvidia-cuda-nvcc and nvidia-nvvm)",
-    )
+    text = f"the toolkit in {bin_folder.parent} has no cicc, which compiles device code"
+    raise MissingTool(text, remedy="install the whole CUDA compiler (pip: nvidia-cuda-nvcc and nvidia-nvvm)")
+
+
+def take_headers(package: HeaderPackage, open_package: Callable[[], WheelZip], folder: Path) -> tuple[Path, ...]:
+    """The folders ``within`` the package, with every header in them checked; taken once."""
+    room = folder / f"{package.name}-{package.version}"
+    if not (room / _DONE).is_file():
+        shutil.rmtree(room, ignore_errors=True)
+        wheel = open_package()
+        raw = wheel.read(f"{wheel.dist_info}/RECORD")
+        if hashlib.sha256(raw).hexdigest() != package.record:
+            raise BadInput(
+                f"{package.name} {package.version} on this index is not the package whose headers were pinned",
+                remedy=f"another index, or a folder with its headers: --headers DIR (it has {package.header})",
+            )
+        record = wheel.record or {}
+        for name in wheel.members:
+            if any(name.startswith(f"{inner}/") for inner in package.within) and not name.endswith("/"):
+                content = wheel.read(name, _MOST_HEADER)
+                if name not in record or hashlib.sha256(content).digest() != record[name].digest:
+                    text = f"{name} is not what the package's RECORD says"
+                    raise BadInput(text, remedy="try again, or another index")
+                (room / name).parent.mkdir(parents=True, exist_ok=True)
+                (room / name).write_bytes(content)
+        write_if_changed(room / _DONE, b"")
+    return tuple(room / inner for inner in package.within)
+
+
+def take_include(wheel: WheelZip, folder: Path, progress: Progress) -> Path:
+    """The wheel's own include folder as files; taken once."""
+    room = folder / "include"
+    if not (room / _DONE).is_file():
+        names = [name for name in wheel.members if name.startswith(WHEEL_INCLUDE) and not name.endswith("/")]
+        if not names:
+            raise BadInput(f"{wheel.what} has no {WHEEL_INCLUDE}, so its kernels cannot be compiled")
+        progress.stage("headers", f"{len(names)} of the wheel itself")
+        for count, name in enumerate(names):
+            progress.step(count, len(names), name)
+            target = room / name.removeprefix(WHEEL_INCLUDE)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            # Thousands of them: not one by one to the disk; what says that all are there is written last.
+            target.write_bytes(wheel.read(name, _MOST_HEADER))
+        write_if_changed(room / _DONE, b"")
+    return room
+
+
+def has_header(folders: tuple[Path, ...], header: str) -> bool:
+    """Is it in one of them?"""
+    return any((folder / header).is_file() for folder in folders)

@@ -5,6 +5,7 @@ wheel (by its digest), and the same call continues there.
 """
 
 import fnmatch
+import itertools
 import re
 import time
 import zipfile
@@ -63,13 +64,13 @@ class FoundLibrary:
 
     @property
     def units(self) -> tuple[GraftCandidate, ...]:
+        """All that can be made."""
         return tuple(unit for _, units in self.planned for unit in units)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CardTarget:
-    """A card by the ``name`` it was asked for, and what the toolkit makes for it (``arch``). ``ways`` are tried in
-    order, each for what the one before could not."""
+    """A card by the ``name`` it was asked for, what is made for it, and ``ways``, each for what those before lack."""
 
     name: str
     arch: GpuArch
@@ -101,11 +102,8 @@ class GraftOrder:
 
     @property
     def archs(self) -> tuple[str, ...]:
+        """What the new code is for."""
         return tuple(dict.fromkeys(str(target.arch) for target in self.targets))
-
-    @property
-    def ways(self) -> tuple[Way, ...]:
-        return tuple(way for target in self.targets for way in target.ways)
 
 
 def carry_out(order: GraftOrder, progress: Progress) -> GraftReport:
@@ -127,7 +125,7 @@ def _carry_out(order: GraftOrder, progress: Progress) -> GraftReport:
         bytes_before=order.wheel.stat().st_size,
         card=", ".join(target.name for target in order.targets),
         arch=", ".join(order.archs),
-        way=order.ways[-1].kind,
+        way=order.targets[-1].ways[-1].kind,
         version=grafted_version(checked, order.wheel.name, order.archs),
         tools=order.tools.versions,
         dry_run=order.dry_run,
@@ -171,15 +169,15 @@ def _read_libraries(
             if not (path.is_file() and path.stat().st_size == checked.members[name].size):
                 with whole_file(path) as part:
                     extract(archive, name, part)
+            surveyed = []
             try:
                 with order.device_library(path, name) as library:
-                    if not library.units:
-                        path.unlink()
-                        continue
-                    library.check_pointers()
-                    surveyed = [_survey_card(library, target, order.without) for target in order.targets]
+                    if library.units:
+                        library.check_pointers()
+                        surveyed = [_survey_card(library, target, order.without) for target in order.targets]
             except Malformed as error:
                 notes.append(f"{name} stays as it is: {error.message.removeprefix(f'{name}: ')}")
+            if not surveyed:
                 path.unlink()
                 continue
             others += [row for _, rows in surveyed for row in rows]
@@ -217,25 +215,24 @@ def _prove_recipe(order: GraftOrder, libraries: Sequence[FoundLibrary], progress
     toolkit is the wheel's own, show that the recipe is right before it is used."""
     folder = order.work / "proof"
     rows: list[UnitProof] = []
-    for each in libraries:
+    # The wheel's own code needs no proof, and other compilers than its own give other code.
+    ways = [way for way in order.targets[0].ways if isinstance(way, SourceWay)]
+    for each, way in itertools.product(libraries, ways):
         with GpuLibrary(each.path, each.name) as library:
-            for way in order.targets[0].ways:
-                if not isinstance(way, SourceWay):
-                    continue  # the wheel's own code needs no proof, and other compilers than its own give other code
-                units = way.proofs(library, order.prove - len(rows))
-                if not units:
-                    continue
-                jobs = way.jobs(folder, each.number, library, units)
-                forget_empty(folder, jobs)
-                progress.stage("prove", f"for {units[0].arch}, which the wheel has; units: {len(units)}")
-                failed = _run_jobs(order, folder, jobs)
-                for unit in units:
-                    cubin, official = unit.output(each.number), unit.official()
-                    assert official is not None
-                    if cubin in failed:
-                        rows.append(UnitProof(unit=unit.module.source, arch=str(unit.arch), why=failed[cubin]))
-                    else:
-                        rows.append(compare_code(unit, (folder / cubin).read_bytes(), library.image(official)))
+            units = way.proofs(library, order.prove - len(rows))
+            if not units:
+                continue
+            jobs = way.jobs(folder, each.number, library, units)
+            forget_empty(folder, jobs)
+            progress.stage("prove", f"for {units[0].arch}, which the wheel has; units: {len(units)}")
+            failed = _run_jobs(order, folder, jobs)
+            for unit in units:
+                cubin, official = unit.output(each.number), unit.official()
+                assert official is not None
+                if cubin in failed:
+                    rows.append(UnitProof(unit=unit.module.source, arch=str(unit.arch), why=failed[cubin]))
+                else:
+                    rows.append(compare_code(unit, (folder / cubin).read_bytes(), library.image(official)))
     return tuple(rows)
 
 
@@ -275,11 +272,9 @@ def _compile(
                 cubin = unit.output(each.number)
                 fatbin = cubin.removesuffix(".cubin") + ".fatbin"
                 why = failed.get(cubin) or failed.get(fatbin)
+                why = why or library.differences(unit, (folder / cubin).read_bytes())
                 if why is None:
-                    image = (folder / cubin).read_bytes()
-                    why = library.differences(unit, image)
-                if why is None:
-                    new = (folder / fatbin).read_bytes() if program else image
+                    new = (folder / (fatbin if program else cubin)).read_bytes()
                     code.setdefault((unit.library, unit.unit.number), {})[unit.arch] = new
                 outcomes.append(unit.outcome("refused" if why else "added", why))
     return code, outcomes, compiled
@@ -324,33 +319,21 @@ def _write_result(
     graft = msgspec.structs.replace(graft, left_out=left, libraries=order.libraries)
     # Applied in any case: a graft file that cannot be applied is worth nothing.
     applied = apply_graft(order.wheel, graft, entries, order.out or order.work / "proof", progress)
-    record = applied.record_sha256 if order.device_library.repeatable else None
-    graft = msgspec.structs.replace(
-        graft, grafted=applied.path.name, grafted_sha256=applied.sha256, record_sha256=record
-    )
-    write_archive(draft, graft, entries)
+    got = {"grafted": applied.path.name, "grafted_sha256": applied.sha256}
+    got |= {"record_sha256": applied.record_sha256} if order.device_library.repeatable else {}
+    write_archive(draft, msgspec.structs.replace(graft, **got), entries)
     if order.out is None:
         applied.path.unlink()
         assert order.graft is not None
         write_atomically(order.graft, draft.read_bytes())
-        return msgspec.structs.replace(
-            report, graft=str(order.graft), graft_bytes=order.graft.stat().st_size, sha256=applied.sha256
-        )
+        size = order.graft.stat().st_size
+        return msgspec.structs.replace(report, graft=str(order.graft), graft_bytes=size, sha256=applied.sha256)
     return _tell_written(report, applied, draft, making)
 
 
 def _tell_written(report: GraftReport, applied: Applied, graft: Path, making: Making) -> GraftReport:
-    """The report with what lies on the disk now, a statement beside it."""
-    statement = write_beside(applied.path, applied.sha256, report, making)
-    return msgspec.structs.replace(
-        report, out=str(applied.path), sha256=applied.sha256, bytes_after=applied.path.stat().st_size,
-        graft=str(graft), graft_bytes=graft.stat().st_size, provenance=str(statement),
-        notes=(*report.notes, *applied.notes),
-    )  # fmt: skip
-
-
-def write_beside(wheel: Path, sha256: str, report: GraftReport, making: Making) -> Path:
-    """The provenance statement and the digest beside a grafted wheel: enough to repeat it."""
+    """The report with what lies on the disk now: provenance and digest beside the wheel are enough to repeat it."""
+    wheel, sha256 = applied.path, applied.sha256
     unwanted = sorted({str(outcome.unit).removesuffix("_cu") for outcome in report.units if outcome.why == UNWANTED})
     official, tools = Path(report.wheel).name, making.tools
     asked = {"wheel": official, "archs": list(making.archs), "without": unwanted}
@@ -364,7 +347,10 @@ def write_beside(wheel: Path, sha256: str, report: GraftReport, making: Making) 
     path = wheel.with_name(wheel.name + ".intoto.json")
     write_atomically(path, statement)
     write_atomically(wheel.with_name(wheel.name + ".sha256"), f"{sha256}  {wheel.name}\n")
-    return path
+    return msgspec.structs.replace(
+        report, out=str(wheel), sha256=sha256, bytes_after=wheel.stat().st_size, graft=str(graft),
+        graft_bytes=graft.stat().st_size, provenance=str(path), notes=(*report.notes, *applied.notes),
+    )  # fmt: skip
 
 
 def apply_file(wheel: Path, graft_file: Path, out: Path, progress: Progress) -> GraftReport:
@@ -380,9 +366,8 @@ def apply_file(wheel: Path, graft_file: Path, out: Path, progress: Progress) -> 
             remedy="get the graft file again, or make it anew: rekindle graft",
         )
     archs = graft.made.archs
-    added = [
-        UnitOutcome(library=row.library, container=row.container, state="added", arch=row.arch) for row in graft.entries
-    ]
+    rows = graft.entries
+    added = [UnitOutcome(library=row.library, container=row.container, state="added", arch=row.arch) for row in rows]
     report = GraftReport(
         wheel=str(wheel),
         wheel_sha256=graft.wheel_sha256,

@@ -1,19 +1,18 @@
 """AMD's libraries: bundles of code objects instead of fat binaries, and the two ways to a code object for a card.
 
-*Twin*: for chips of one kind (gfx1030 to gfx1036) AMD's compiler makes the same code objects; only the chip's name in
-them differs, in its flags and in its metadata. Where a wheel has one of them, the others need no compiler at all: what
-comes out is byte for byte what the compiler makes (``facts/graft.toml`` lists such kinds, measured). *Source*: the
-package's own kernel files, compiled by clang for the card alone; ``-cuid`` forces the id that internal names carry.
-
-A bundle is one unit, and grows by one code object; a compressed one is compressed again, in its own form. Windows'
-libraries are not written.
+*Twin*: for chips of one kind (gfx1030 to gfx1036; ``facts/graft.toml`` lists such kinds, measured) AMD's compiler makes
+the same code objects but for the chip's name in flags and metadata, so where a wheel has one, the others need no
+compiler. *Source*: the package's own kernel files, compiled by clang for the card alone; ``-cuid`` forces the id that
+internal names carry. A bundle is one unit, and grows by one code object. Windows' libraries are not written.
 """
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
+
+import msgspec
 
 from rekindle.compat.graft import find_twin
 from rekindle.compat.images import GpuCode, covers
@@ -46,6 +45,7 @@ class HipUnit(DeviceUnit):
 
     @property
     def chips(self) -> tuple[str, ...]:
+        """What it has code for."""
         return tuple(each.target for each in self.bundle.objects if each.target and each.size)
 
 
@@ -73,6 +73,7 @@ class HipLibrary(DeviceLibrary):
         )
 
     def code_object(self, unit: HipUnit, chip: str) -> bytes:
+        """Its code for a chip."""
         objects = offload.read_objects(self._data, unit.bundle, self.name)
         return next(objects[each.id] for each in unit.bundle.objects if each.target == chip)
 
@@ -84,14 +85,11 @@ class HipLibrary(DeviceLibrary):
             self._faces[unit.number] = offload.read_object_face(image, f"{self.name}, {smallest.target}")
         return self._faces[unit.number]
 
-    def read_new(self, image: bytes, arch: Any) -> Face:
+    def _faces_of(self, candidate: Any, image: bytes) -> tuple[Face, Face]:
         """Refused where it is for another chip."""
-        if offload.object_chip(image) != arch.name:
-            raise Malformed(f"it is for {offload.object_chip(image) or 'no chip that is known'}, not {arch}")
-        return offload.read_object_face(image, "the new code object")
-
-    def official_face(self, candidate: Any) -> Face:
-        return self.face(candidate.unit)
+        if (chip := offload.object_chip(image)) != candidate.arch.name:
+            raise Malformed(f"it is for {chip or 'no chip that is known'}, not {candidate.arch}")
+        return offload.read_object_face(image, "the new code object"), self.face(candidate.unit)
 
     def _piece(self, number: int, more: Sequence[bytes]) -> SectionPiece:
         unit = self.units[number]
@@ -106,8 +104,7 @@ class HipLibrary(DeviceLibrary):
 
 @dataclass(frozen=True)
 class HipCandidate(GraftCandidate):
-    """A bundle and the ``origin`` of code for it: a chip of the same kind that it has, or a file. ``cuid`` and
-    ``version`` (of the code object) are those of the wheel's own."""
+    """A bundle, the ``origin`` of code for it (a chip that it has, or a file), ``cuid`` and ``version`` of its own."""
 
     origin: str
     cuid: str | None = None
@@ -173,9 +170,8 @@ class HipSourceWay(Way):
                 why = f"no file of {self.tree.name} defines its kernels, or several do"
                 yield library.outcome(unit, "left-out", why)
                 continue
-            version = library.code_object(unit, unit.chips[0])[8] + _OLDEST_ABI
-            origin = (file.name, str(file), offload.unit_id(face.names), version)
-            yield HipCandidate(library.name, unit, file.name, self.card, *origin)
+            version, cuid = library.code_object(unit, unit.chips[0])[8] + _OLDEST_ABI, offload.unit_id(face.names)
+            yield HipCandidate(library.name, unit, file.name, self.card, file.name, str(file), cuid, version)
 
     def jobs(self, folder: Path, number: int, library: HipLibrary, units: Sequence[HipCandidate]) -> list[Job]:
         """Device code alone, one code object per unit."""
@@ -196,8 +192,7 @@ class HipSourceWay(Way):
 
 
 def judge_chip_files(members: Iterable[str], card: Gfx, facts: Facts) -> tuple[LibraryBeside, ...]:
-    """AMD's libraries that keep their code in files per chip: what those of a wheel do on the card. A graft makes no
-    such files."""
+    """What AMD's libraries with code in files per chip do on the card; a graft makes no such files."""
     names = list(members)
     libraries: list[LibraryBeside] = []
     for row in facts.graft.chip_files:
@@ -207,10 +202,6 @@ def judge_chip_files(members: Iterable[str], card: Gfx, facts: Facts) -> tuple[L
         has = any(card.name in name for name in files)
         why = f"{row.name} keeps its code in files per chip ({row.folder}), and "
         why += f"has some for {card}" if has else f"none is for {card}: a graft does not make them"
-        kind: Literal["native", "none"] = "native" if has else "none"
-        lost = () if has else row.operators
-        source = row.source[0]
-        libraries.append(
-            LibraryBeside(name=row.name, arch=str(card), code=kind, inside=True, operators=lost, why=why, source=source)
-        )
+        known = LibraryBeside(name=row.name, arch=str(card), code="native", inside=True, why=why, source=row.source[0])
+        libraries.append(known if has else msgspec.structs.replace(known, code="none", operators=row.operators))
     return tuple(libraries)

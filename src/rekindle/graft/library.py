@@ -1,8 +1,8 @@
 """A library of a wheel as graft sees it: its containers by number, the unit each comes from, room for more.
 
 Only what is understood whole is touched: every container must be plain (``.nv_fatbin``, in Windows' libraries
-``.nv_fatb``; AMD's are in :mod:`rekindle.graft.hip`), and each pointer to the section must lead to one. Anything else
-is a :class:`Malformed` that says why this library stays as it is.
+``.nv_fatb``; AMD's are in :mod:`rekindle.graft.hip`), and each pointer to the section must lead to one. A
+:class:`Malformed` says why a library stays as it is.
 """
 
 import functools
@@ -21,7 +21,7 @@ from rekindle.formats.pe import Pe
 from rekindle.formats.pe_move import image_pointers_into, move_image_section
 from rekindle.formats.view import Malformed, release
 from rekindle.graft.compile import Job
-from rekindle.model.arch import GpuArch, Sm
+from rekindle.model.arch import Sm
 from rekindle.model.graft import State, UnitOutcome, WayKind
 
 _READ_POINTERS: dict[str, Callable[[Any, Any], tuple[Pointer, ...]]] = {"elf": pointers_into, "pe": image_pointers_into}
@@ -44,10 +44,12 @@ class Unit(DeviceUnit):
 
     @property
     def sass(self) -> tuple[Entry, ...]:
+        """Its machine code."""
         return tuple(entry for entry in self.container.entries if entry.kind == "sass")
 
     @property
     def ptx(self) -> tuple[Entry, ...]:
+        """What the driver would compile."""
         return tuple(entry for entry in self.container.entries if entry.kind == "ptx")
 
 
@@ -62,14 +64,12 @@ class GraftCandidate:
     plan: str
 
     @property
-    def like(self) -> GpuArch:
+    def like(self) -> Any:
         """The architecture whose code of the wheel is made most like the new code."""
-        arch: GpuArch = self.arch
-        return arch
+        return self.arch
 
     def official(self) -> Entry | None:
-        """The wheel's own machine code to hold it against: the most alike, else the nearest. None: PTX alone, of which
-        the driver would take whatever it gives."""
+        """The wheel's own machine code to hold it against: the most alike, else the nearest. None: it has PTX alone."""
         entries = self.unit.sass
         return next((entry for entry in entries if entry.arch == self.like), None) or nearest(entries, self.arch)
 
@@ -84,10 +84,7 @@ class GraftCandidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """Where new code for a card comes from: what of a library can be made, and the jobs that make it.
-
-    Each way gets libraries of its vendor, and the candidates it found itself. ``sources`` are told where it was used.
-    """
+    """Where new code for a card comes from; ``sources`` are told where it was used. Libraries are of its vendor."""
 
     kind: ClassVar[WayKind]
     sources: tuple[str, ...] = ()
@@ -100,8 +97,8 @@ class Way:
     def survey(self, library: Any) -> tuple[list[Any], list[UnitOutcome]]:
         """What can be made of a library, and the state of its other units."""
         rows = list(self.judge(library))
-        candidates = [row for row in rows if isinstance(row, GraftCandidate)]
-        return candidates, [row for row in rows if isinstance(row, UnitOutcome)]
+        outcomes = [row for row in rows if isinstance(row, UnitOutcome)]
+        return [row for row in rows if isinstance(row, GraftCandidate)], outcomes
 
     def judge(self, library: Any) -> Iterable[GraftCandidate | UnitOutcome]:
         """Of each of its units what can be made, or how it stands."""
@@ -113,12 +110,9 @@ class Way:
 
 
 class DeviceLibrary:
-    """A mapped library; ``name`` is its place in the wheel. Close it, or use it in a ``with``.
-
-    What is the same for every vendor: containers in one section, pointers that lead to them, and a copy with more in
-    them. ``sections`` are the names of that section, ``align`` is where containers may begin;
-    ``repeatable``: the same wheel and the same graft give the same bytes everywhere.
-    """
+    """A mapped library, to be used in a ``with``; ``name``: its place in the wheel. What is the same for every vendor:
+    containers in one section, pointers that lead to them, and a copy with more in them. ``sections`` are the names of
+    that section, ``align`` is where containers may begin; ``repeatable``: a graft gives the same bytes everywhere."""
 
     sections: ClassVar[tuple[str, ...]] = ()
     align: ClassVar[int] = ALIGN
@@ -147,19 +141,15 @@ class DeviceLibrary:
         """All containers in the order of the section; empty where the library has none."""
         raise NotImplementedError
 
-    def read_new(self, image: bytes, arch: Any) -> Face:
-        """What host code would rely on in a new image for ``arch``."""
-        raise NotImplementedError
-
-    def official_face(self, candidate: Any) -> Face | None:
-        """What a candidate's new image is held against; None: it is taken as it is."""
+    def _faces_of(self, candidate: Any, image: bytes) -> tuple[Face, Face] | None:
+        """What host code would rely on in a new image, and does in the wheel's own; None: it is taken as it is."""
         raise NotImplementedError
 
     def differences(self, candidate: Any, image: bytes) -> str | None:
         """Why a new image cannot stand beside the wheel's own code, in words; None where it can."""
-        official = self.official_face(candidate)
         try:
-            return face_differences(self.read_new(image, candidate.arch), official) if official else None
+            faces = self._faces_of(candidate, image)
+            return face_differences(*faces) if faces else None
         except Malformed as error:
             return error.message
 
@@ -193,9 +183,8 @@ class DeviceLibrary:
         targets = {pointer.target for pointer in _READ_POINTERS[self.headers.format](self.headers, self._section)}
         known = {unit.address for unit in self.units}
         if lost := known - targets:
-            raise Malformed(
-                f"{self.name}: no pointer that can be set leads to {len(lost)} of its {len(known)} containers"
-            )
+            which = f"{len(lost)} of its {len(known)} containers"
+            raise Malformed(f"{self.name}: no pointer that can be set leads to {which}")
         if strange := targets - known:
             raise Malformed(f"{self.name}: {len(strange)} pointers lead to something that is no container")
 
@@ -235,11 +224,13 @@ class GpuLibrary(DeviceLibrary):
         )
 
     def image(self, entry: Entry) -> bytes:
+        """An entry's content, inflated."""
         content = read_image(self._data, entry, self.name)
         release(self._data, entry.offset, entry.header + entry.size)
         return content
 
     def options(self, entry: Entry) -> tuple[str, ...]:
+        """What the compiler of an entry was told."""
         return read_options(self._data, entry)
 
     def face(self, entry: Entry) -> Face:
@@ -248,21 +239,19 @@ class GpuLibrary(DeviceLibrary):
             self._faces[entry.offset] = read_face(self.image(entry), f"{self.name}, {entry.name}")
         return self._faces[entry.offset]
 
-    def module(self, unit: Unit) -> ModuleId | None:
-        """The unit's name by its smallest image; None where no name in it tells."""
+    def module(self, unit: Unit) -> tuple[ModuleId | None, tuple[str, ...]]:
+        """The unit's name (None where no name in it tells) and all names in it, by its smallest image."""
         smallest = min(unit.sass, key=lambda entry: entry.size, default=None)
-        return module_id(self.face(smallest).names) if smallest else None
+        names = self.face(smallest).names if smallest else ()
+        return module_id(names), names
 
-    def read_new(self, image: bytes, arch: Any) -> Face:
-        """Refused where it is for another architecture."""
-        if (wrong := other_arch(image, arch)) is not None:
-            raise Malformed(wrong)
-        return read_face(image, "the new image")
-
-    def official_face(self, candidate: Any) -> Face | None:
+    def _faces_of(self, candidate: Any, image: bytes) -> tuple[Face, Face] | None:
         """None where the wheel has PTX alone, of which the driver would take whatever it gives."""
-        official = candidate.official()
-        return self.face(official) if official else None
+        if (official := candidate.official()) is None:
+            return None
+        if (wrong := other_arch(image, candidate.arch)) is not None:
+            raise Malformed(wrong)
+        return read_face(image, "the new image"), self.face(official)
 
     def _piece(self, number: int, more: Sequence[bytes]) -> SectionPiece:
         unit = self.units[number]

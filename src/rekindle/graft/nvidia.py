@@ -1,12 +1,10 @@
 """NVIDIA's cards: the two ways to machine code that a wheel left out.
 
-*PTX* is what the compiler made of the sources before it chose a card; the driver would compile it at each first start.
-ptxas compiles it once. No source is needed, and the options the wheel's makers gave stand beside the PTX.
-
-*Source*: the device code of a release's own kernel files. Which file a container comes from stands in its symbols (the
-module id), and so do the architectures that the release was compiled for, where a template carries them in its name.
-Headers come from the wheel itself, then from the tree, then from packages of the index; flags from the wheel, then from
-the release's recipe (``facts/graft.toml``). Nothing is configured, no host code is compiled and nothing is linked.
+*PTX*, which the driver would compile at each first start: ptxas compiles it once, with the options that the wheel's
+makers gave, which stand beside it. *Source*: the device code of a release's own kernel files. Which file a container
+comes from stands in its symbols (the module id), and so do the architectures that the release was compiled for, where a
+template carries them in its name. Headers come from the wheel itself, then from the tree, then from packages of the
+index; flags from the wheel, then from the release's recipe (``facts/graft.toml``). No host code is compiled or linked.
 """
 
 import re
@@ -69,7 +67,7 @@ class PtxWay(Way):
 
     def judge(self, library: GpuLibrary) -> Iterator[GraftCandidate | UnitOutcome]:
         for unit in library.units:
-            module = library.module(unit)
+            module, _ = library.module(unit)
             name = module.source if module else None
             runs = [entry for entry in unit.sass if sass_runs(entry.arch, self.card, None, self.facts) is not False]
             ptx = [entry for entry in unit.ptx if ptx_runs(entry.arch, self.card)]
@@ -130,6 +128,7 @@ class Sources:
 
     @property
     def common_flags(self) -> tuple[str, ...]:
+        """What nvcc is told of every file."""
         include = [self.tree / folder for folder in self.recipe.include]
         include += [self.include, self.include / "torch/csrc/api/include", *self.headers]
         # The wheel's own flags come last: they win over the recipe's.
@@ -138,6 +137,7 @@ class Sources:
         return (*(f"-I{path}" for path in include), *options, f"-std={self.recipe.standard}", "-w")
 
     def part_flags(self, file: Path) -> Iterator[str]:
+        """What it is told of a file besides."""
         for part in self.recipe.parts:
             if file.is_relative_to(self.tree / part.folder):
                 yield from (f"-I{self.tree / folder}" for folder in part.include)
@@ -147,9 +147,8 @@ class Sources:
 @dataclass(frozen=True, kw_only=True)
 class SourceWay(Way):
     """Code from the release's own kernel files for ``card``, as ``arch``. ``gather`` gives them when they are needed: a
-    wheel whose PTX serves needs no sources at all. ``unseen``: what would be compiled is told without them; then every
-    named unit is taken to have its file. ``proving``: for an architecture the wheel has (to compare), whatever runs on
-    the card."""
+    wheel whose PTX serves needs none. ``unseen``: what would be compiled is told without them; then every named unit is
+    taken to have its file. ``proving``: for an architecture the wheel has (to compare), whatever runs on the card."""
 
     card: Sm
     arch: Sm
@@ -169,20 +168,16 @@ class SourceWay(Way):
         files = None if self.unseen else kernel_files(self.gather())
         for unit in library.units:
             runs = [entry for entry in unit.sass if sass_runs(entry.arch, self.card, None, self.facts) is not False]
-            smallest = min(unit.sass, key=lambda entry: entry.size, default=None)
-            names = library.face(smallest).names if smallest else ()
-            module = library.module(unit)
-            file = None
+            module, names = library.module(unit)
+            name, file = module.source if module else "", None
             if runs and not self.proving:
-                yield library.outcome(unit, "has", f"{runs[-1].name} runs there", module.source if module else None)
+                yield library.outcome(unit, "has", f"{runs[-1].name} runs there", name or None)
                 continue
-            if module is not None and files is None:
-                file = Path(f"{module.source.removesuffix('_cu')}.cu")
-            elif module is not None and files is not None:
-                file = choose_file(files.get(module.source, []), names)
+            if module is not None:
+                unseen = Path(f"{name.removesuffix('_cu')}.cu")
+                file = unseen if files is None else choose_file(files.get(name, []), names)
             if module is None or file is None:
-                why = _why_without(module, files or {})
-                yield library.outcome(unit, "left-out", why, module.source if module else None)
+                yield library.outcome(unit, "left-out", _why_without(module, files or {}), name or None)
                 continue
             extra = self.recipe.extra_archs.get(module.source, {}).get(str(self.arch).removeprefix("sm_"))
             more = (parse_sm(f"sm_{extra}"),) if extra and not self.proving else ()
@@ -191,8 +186,7 @@ class SourceWay(Way):
                 yield SourceUnit(library.name, unit, module.source, arch, file.name, module, file, archs)
 
     def jobs(self, folder: Path, number: int, library: GpuLibrary, units: Sequence[SourceUnit]) -> list[Job]:
-        """Those that take longest first: as far as that was measured, then with code that one chip alone has (343 s
-        where the next took 200), then with most code."""
+        """Those that take longest first: as measured, then with code of one chip (343 s against 200), then large."""
         row = next((row for row in self.facts.costs.graft if row.torch == self.recipe.releases), None)
 
         def rank(each: SourceUnit) -> tuple[float, bool, int]:
@@ -203,8 +197,7 @@ class SourceWay(Way):
         compiler, phase = [str(sources.nvcc)], "--cubin"
         if sources.launcher:
             compiler, phase = [sources.launcher, str(sources.nvcc.parent / CACHED)], "-c"
-        if sources.preprocessor:
-            compiler += ["-ccbin", sources.preprocessor]
+        compiler += ["-ccbin", sources.preprocessor] if sources.preprocessor else []
         common, jobs = sources.common_flags, []
         for each in sorted(units, key=rank):
             cubin, first = each.output(number), f"first/{number}-{each.unit.number}.h"
@@ -264,6 +257,7 @@ class FlagSearch:
 
 
 def unit_name(path: Path) -> str:
+    """The compiler's name for a file."""
     return re.sub(r"\W", "_", path.name)
 
 
@@ -292,8 +286,7 @@ def _why_without(module: ModuleId | None, files: Mapping[str, list[Path]]) -> st
 
 
 def choose_file(candidates: Sequence[Path], names: Sequence[str], *, certain: bool = False) -> Path | None:
-    """The file whose kernels are in the container; several files of one name are told apart by them. ``certain``: one
-    alone must define some of them, too."""
+    """The file of several whose kernels are in the container; ``certain``: one alone must define some of them, too."""
     if len(candidates) < 2 and not certain:
         return candidates[0] if candidates else None
     text = "\n".join(names)
@@ -319,10 +312,8 @@ def compare_code(unit: SourceUnit, image: bytes, official: bytes) -> UnitProof:
     ours, theirs = machine_code(image), machine_code(official)
     named = len(theirs.keys() & ours.keys())
     same = sum(ours.get(name) == code for name, code in theirs.items())
-    why = None
+    why = f"{named - same} of {named} functions were compiled to other instructions" if same < named else None
     if named < len(theirs):
         why = f"{len(theirs) - named} of {len(theirs)} functions have another name"
-    elif same < named:
-        why = f"{named - same} of {named} functions were compiled to other instructions"
     name, arch = unit.module.source, str(unit.arch)
     return UnitProof(unit=name, arch=arch, functions=len(theirs), named=named, same=same, why=why)

@@ -32,54 +32,44 @@ from rekindle.toolkits.cuda import ask_release, every_nvcc
 def find_tools(
     host: Host, cards: Sequence[Sm], folder: Path | None, cuda: str | None = None
 ) -> tuple[Tools, tuple[Sm, ...]]:
-    """The toolkit to compile with, and what it makes for each card: the given one, else of those here that know the
-    cards one that fits a torch wheel of ``cuda``, and the oldest, since what a toolkit makes needs a driver as new as
-    itself."""
+    """The toolkit to compile with, and what it makes for each card: the given one, else of those here that know them
+    one that fits a wheel of ``cuda``, and the oldest, since what a toolkit makes needs a driver as new as itself."""
     facts = load_facts()
-    # Links to its programs are made elsewhere: a relative name would lead nowhere there.
-    places = (
-        [folder.absolute() / "bin", folder.absolute()] if folder else [Path(nvcc).parent for nvcc in every_nvcc(host)]
-    )
-    if not folder and (ptxas := host.which("ptxas")):
-        places.append(Path(ptxas).parent)
+    if folder:
+        # Links to its programs are made elsewhere: a relative name would lead nowhere there.
+        places = [folder.absolute() / "bin", folder.absolute()]
+    else:
+        places = [Path(name).parent for name in (*every_nvcc(host), host.which("ptxas")) if name]
     kits = [kit for place in dict.fromkeys(places) if (kit := _read_toolkit(host, place)) is not None]
     able = [row for row in toolkits_for(cards[0], facts) if all(row in toolkits_for(card, facts) for card in cards)]
     fitting = [release for release in able if cuda and fits_wheel(release, cuda).kind == "yes"] or able
     want = f"CUDA {fitting[0]} or later" if fitting else "a toolkit"
     if not kits:
-        raise MissingTool(
-            f"there is no ptxas {f'in {folder}' if folder else 'on this machine'}, which compiles for"
-            f" {', '.join(map(str, cards))}",
-            remedy=f"install {want} (its compiler alone is enough: pip install nvidia-cuda-nvcc), or name it with"
-            " --toolkit DIR",
-        )
+        where = f"in {folder}" if folder else "on this machine"
+        pip = "its compiler alone is enough: pip install nvidia-cuda-nvcc"
+        text = f"there is no ptxas {where}, which compiles for {', '.join(map(str, cards))}"
+        raise MissingTool(text, remedy=f"install {want} ({pip}), or name it with --toolkit DIR")
     archs = {kit.release: tuple(filter(None, (emits_for(kit.release, card, facts) for card in cards))) for kit in kits}
     usable = [kit for kit in kits if len(archs[kit.release]) == len(cards)]
     if not usable:
         card = next(card for card in cards if emits_for(kits[0].release, card, facts) is None)
-        raise MissingTool(
-            compiles_for(kits[0].release, card, facts).text, remedy=f"install {want}, or name it with --toolkit DIR"
-        )
+        why = compiles_for(kits[0].release, card, facts).text
+        raise MissingTool(why, remedy=f"install {want}, or name it with --toolkit DIR")
     strange = {kit.release for kit in usable if cuda and fits_wheel(kit.release, cuda).kind != "yes"}
     best = min(usable, key=lambda kit: (kit.release in strange, archs[kit.release] != tuple(cards), key(kit.release)))
     return best, archs[best.release]
 
 
 def _read_toolkit(host: Host, place: Path) -> Tools | None:
-    ptxas = _find_program(host, place, "ptxas")
-    answer = ask_release(host, ptxas) if ptxas else None
-    if ptxas is None or answer is None:
+    def find(name: str) -> str | None:
+        return next(iter(host.glob(str(place / name)) or host.glob(str(place / f"{name}.exe"))), None)
+
+    ptxas, fatbinary = find("ptxas"), find("fatbinary")
+    if ptxas is None or (answer := ask_release(host, ptxas)) is None:
         return None
     release, version = answer
-    fatbinary = _find_program(host, place, "fatbinary")
     versions = {"ptxas": version} | ({"fatbinary": version} if fatbinary else {})
-    nvcc = _find_program(host, place, "nvcc")
-    return Tools(release=release, ptxas=ptxas, nvcc=nvcc, fatbinary=fatbinary, versions=versions)
-
-
-def _find_program(host: Host, place: Path, name: str) -> str | None:
-    paths = host.glob(str(place / name)) or host.glob(str(place / f"{name}.exe"))
-    return paths[0] if paths else None
+    return Tools(release=release, ptxas=ptxas, nvcc=find("nvcc"), fatbinary=fatbinary, versions=versions)
 
 
 def nvidia_order(
@@ -108,25 +98,21 @@ def nvidia_order(
     notes = why_no_sources(name, recipe, cuda, tools, facts)
     ready = recipe if not notes else None
     if ready and ready.how == "inferred" and not (order.prove or order.dry_run):
-        raise BadInput(
-            f"how {ready.package} {ready.releases} compiles its kernels was inferred from its neighbours",
-            remedy="add --prove 6: six units are first compiled for a card the wheel has, and compared with its code",
-        )
+        text = f"how {ready.package} {ready.releases} compiles its kernels was inferred from its neighbours"
+        proof = "six units are first compiled for a card the wheel has, and compared with its code"
+        raise BadInput(text, remedy=f"add --prove 6: {proof}")
     if ready and unseen:
         notes = ("no source tree was looked into: units of its submodules (flash attention) may stay without code",)
     sourced = None
     if ready:
-        once, trees = (
-            functools.cache(lambda: gather(ready, tools)),
-            (f"{ready.package} {name.split('-')[1]} source tree",),
-        )
+        once = functools.cache(lambda: gather(ready, tools))
+        trees = (f"{ready.package} {name.split('-')[1]} source tree",)
         sourced = functools.partial(SourceWay, recipe=ready, gather=once, toolkit=tools.release, sources=trees)
     targets: list[CardTarget] = []
     for (asked, card), arch in zip(cards.items(), archs, strict=True):
         # The wheel's own PTX first; then its release's kernel files, where there is a recipe for them.
         ways: tuple[Way, ...] = (PtxWay(card=card, arch=arch, ptxas=tools.ptxas, facts=facts),)
-        if sourced:
-            ways += (sourced(card=card, arch=arch, facts=facts, unseen=unseen),)
+        ways += (sourced(card=card, arch=arch, facts=facts, unseen=unseen),) if sourced else ()
         targets.append(CardTarget(name=asked, arch=arch, ways=ways))
     return replace(order, targets=tuple(targets), tools=tools, libraries=libraries, notes=notes)
 
@@ -141,9 +127,8 @@ def why_no_sources(
     if not rows:
         return ()
     if recipe is None:
-        return (
-            f"how {name} {version} compiles its kernels is in no recipe ({', '.join(rows)}): its PTX alone is used",
-        )
+        why = f"how {name} {version} compiles its kernels is in no recipe ({', '.join(rows)})"
+        return (f"{why}: its PTX alone is used",)
     if "-win_" in wheel:
         why = "Windows' kernels are compiled with MSVC as nvcc's preprocessor, which graft does not call"
         return (f"{why}: {name}'s PTX alone is used",)
@@ -187,10 +172,8 @@ def _find_hip_compiler(host: Host, folder: Path | None) -> tuple[str, str]:
         reply = host.run([*HIP, path, "--version"], timeout=30.0)
         if reply.ok and (version := re.search(r"clang version (\d[\w.]*)", reply.out)):
             return path, version[1]
-    raise MissingTool(
-        f"there is no hipcc {f'in {folder}' if folder else 'on this machine'}, which compiles for AMD's cards",
-        remedy="install it (Debian: apt install hipcc), or name ROCm's folder with --toolkit DIR",
-    )
+    text = f"there is no hipcc {f'in {folder}' if folder else 'on this machine'}, which compiles for AMD's cards"
+    raise MissingTool(text, remedy="install it (Debian: apt install hipcc), or name ROCm's folder with --toolkit DIR")
 
 
 def with_time(report: GraftReport, wheel: str, jobs: int | None) -> GraftReport:
@@ -211,8 +194,7 @@ def with_driver(report: GraftReport, release: str) -> GraftReport:
     """What the new code asks of the driver, which may be more than the wheel asks."""
     if not (report.count("added") or report.count("planned")):
         return report
-    facts = load_facts()
-    needed = toolkit_driver(release, "windows" if "-win_" in report.wheel else "linux", facts)
+    needed = toolkit_driver(release, "windows" if "-win_" in report.wheel else "linux", load_facts())
     made = f"CUDA {release}'s ptxas makes the code for {report.arch}"
     text = f"{made}: it needs an NVIDIA driver {needed.floor} or newer"
     return msgspec.structs.replace(report, notes=(*report.notes, text)) if needed.floor else report

@@ -1,8 +1,7 @@
 """A graft file: only the new entries and the digest of the wheel they belong to, so megabytes instead of the wheel.
 
-A zip archive with ``graft.json`` (:class:`GraftFile`) and one member per entry under ``code/``. Nothing of the wheel
-itself is in it. Read from a stranger it is bounded and checked whole before anything is done with it: sizes, digests,
-architectures, and that nothing else is inside.
+A zip archive with ``graft.json`` (:class:`GraftFile`) and one member per entry under ``code/``. Read from a stranger it
+is checked whole before anything is done with it: sizes, digests, architectures, and that nothing else is inside.
 """
 
 import hashlib
@@ -106,6 +105,7 @@ def write_graft(
 
 
 def write_archive(target: Path, graft: GraftFile, members: Mapping[str, bytes]) -> None:
+    """What a graft file holds, its list first."""
     with whole_file(target) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, content in {MANIFEST: encode(graft), **members}.items():
             archive.writestr(new_member(name), content)

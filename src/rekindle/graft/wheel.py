@@ -1,14 +1,12 @@
 """A wheel and a graft file for it into the grafted wheel: no compiler, no GPU, and the same for whoever does it.
 
-The given wheel is only read. The new one has another local version (``2.12.1+cu130.sm120``), so that installers and
-people tell them apart; its RECORD is renewed, and ``rekindle-graft.json`` in its ``.dist-info`` says what was added.
-It appears under its name when it is complete.
-
-What it does about closed libraries (:mod:`rekindle.compat.graft` judges them): it asks for another version
-of their package, or switches off when CUDA starts what nothing serves.
+The new one has another local version (``2.12.1+cu130.sm120``), so that installers and people tell them apart; its
+RECORD is renewed, ``rekindle-graft.json`` in its ``.dist-info`` says what was added, and it appears when it is
+complete. Of closed libraries it asks for another version, or switches off when CUDA starts what nothing serves.
 """
 
 import contextlib
+import functools
 import hashlib
 import mmap
 import re
@@ -24,7 +22,7 @@ from packaging.version import Version
 from rekindle.errors import BadInput, tell_os_errors
 from rekindle.formats.elf import Elf, is_elf
 from rekindle.formats.elf_string import replace_text
-from rekindle.formats.rewrite import Rewriter, extract, tell_zip_errors
+from rekindle.formats.rewrite import Rewriter, extract, folder_of, tell_zip_errors
 from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
 from rekindle.graft.hip import HipLibrary
@@ -38,12 +36,10 @@ from rekindle.model.progress import Progress
 from rekindle.model.spoken import spoken_bytes
 
 INSIDE = "rekindle-graft.json"
-_VERSION = re.compile(rb"^Version:[^\r\n]*", re.MULTILINE)
 _PACKAGE_VERSION = re.compile(rb"^__version__\s*=\s*['\"]([^'\"\s]+)['\"]", re.MULTILINE)
 _START = "torch/__init__.py"
 _CUDA = re.compile(rb"^cuda\b[^=\n]*=\s*['\"](\d+\.\d+)['\"]", re.MULTILINE)
 _CUDA_LOCAL = re.compile(rb"^__version__\s*=\s*['\"][^'\"\s]*\+cu(\d{2})(\d)['\"]", re.MULTILINE)
-_SIGNATURES = ("RECORD", "RECORD.jws", "RECORD.p7s", INSIDE)
 # What a torch says it was compiled for (torch.cuda.get_arch_list()) is one text in this library.
 LIST_LIBRARY = "torch/lib/libtorch_python.so"
 # Of two names at least: single ones occur in messages.
@@ -67,27 +63,27 @@ def grafted_version(wheel: WheelZip, name: str, archs: Sequence[str]) -> str:
     of its variant (``+cu130``) is taken where the wheel's own name leaves it out."""
     _, version, *_ = parse_wheel_filename(name)
     local = version.local
-    if local is None:
-        package = name.split("-")[0]
-        text = wheel.find(f"{package}/version.py") or b""
-        match = _PACKAGE_VERSION.search(text)
+    if local is None and (match := _PACKAGE_VERSION.search(_version_file(wheel, name.split("-")[0]))):
         with contextlib.suppress(ValueError):
-            inner = Version(match[1].decode("ascii", "replace")) if match else None
-            local = inner.local if inner and inner.public == version.public else None
+            inner = Version(match[1].decode("ascii", "replace"))
+            local = inner.local if inner.public == version.public else None
     added = [str(parse_gpu_arch(arch)).replace("_", "") for arch in archs]
     return f"{version.public}+{'.'.join([*([local] if local else []), *added])}"
 
 
 def wheel_cuda(wheel: WheelZip, package: str = "torch") -> str | None:
     """The CUDA that a wheel was made with, as it says itself: in a line of its own (torch), or in its version."""
-    text = wheel.find(f"{package}/version.py") or b""
-    if match := _CUDA.search(text):
-        return match[1].decode()
-    local = _CUDA_LOCAL.search(text)
-    return f"{local[1].decode()}.{local[2].decode()}" if local else None
+    text = _version_file(wheel, package)
+    match = _CUDA.search(text) or _CUDA_LOCAL.search(text)
+    return b".".join(match.groups()).decode() if match else None
+
+
+def _version_file(wheel: WheelZip, package: str) -> bytes:
+    return wheel.find(f"{package}/version.py") or b""
 
 
 def grafted_name(name: str, version: str) -> str:
+    """The wheel's file name with another version."""
     head, _, *rest = name.split("-")
     return "-".join([head, version, *rest])
 
@@ -97,8 +93,7 @@ def apply_graft(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: P
     if not wheel.is_file():
         raise BadInput(f"there is no wheel {wheel}")
     progress.stage("check", wheel.name)
-    digest = sha256_of(wheel)
-    if digest != graft.wheel_sha256:
+    if (digest := sha256_of(wheel)) != graft.wheel_sha256:
         raise BadInput(
             f"this graft belongs to {graft.wheel} with SHA-256 {graft.wheel_sha256[:12]}…, and {wheel.name} has"
             f" {digest[:12]}…",
@@ -127,8 +122,8 @@ def _write_wheel(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: 
         part = shop / "wheel"
         with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as target:
             old = str(checked.dist_info)
-            new = f"{old.removesuffix('.dist-info').rpartition('-')[0]}-{version}.dist-info"
-            writer = Rewriter(source, target, new, record=f"{old}/RECORD")
+            writer = Rewriter(source, target, folder_of(old, version), record=f"{old}/RECORD")
+            exchange = functools.partial(_exchange_requirements, graft.made.requires)
             infos = [info for info in source.infolist() if not info.is_dir()]
             notes: list[str] = []
             progress.stage("write", final.name)
@@ -142,10 +137,10 @@ def _write_wheel(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: 
                 elif added and info.filename == _START:
                     writer.add(info.filename, [source.read(info).rstrip(b"\n") + b"\n" + added])
                 elif info.filename.startswith(f"{old}/"):
-                    _metadata_member(writer, info, old, version, graft.made.requires)
+                    writer.take_over(info, version, leave=(INSIDE,), change=exchange)
                 else:
                     writer.copy(info)
-            writer.add(f"{new}/{INSIDE}", [_inner_record(graft)])
+            writer.add(f"{writer.folder}/{INSIDE}", [_inner_record(graft)])
             record = writer.finish()
         sha256 = sha256_of(part)
         part.replace(final)
@@ -183,44 +178,25 @@ def _correct_list(writer: Rewriter, info: zipfile.ZipInfo, archs: Sequence[str],
     """torch's own list of architectures with the new ones in it; a note where it stays as it is."""
     copy = shop / "library"
     extract(writer.source, info.filename, copy)
-    why = correct_list(copy, archs)
-    if why is None:
-        writer.replace(info, copy)
-    else:
+    if why := correct_list(copy, archs):
         writer.copy(info)
+    else:
+        writer.replace(info, copy)
     copy.unlink()
     return [f"torch.cuda.get_arch_list() does not name {', '.join(archs)}: {why}"] if why else []
 
 
-def _metadata_member(
-    writer: Rewriter, info: zipfile.ZipInfo, old: str, version: str, requires: Mapping[str, str]
-) -> None:
-    """A file of the old ``.dist-info`` under the new one's name; signatures of the old RECORD are no longer true."""
-    tail = info.filename.removeprefix(f"{old}/")
-    writer.rows.pop(info.filename, None)
-    if tail in _SIGNATURES:
-        return
-    content = writer.source.read(info)
-    if tail == "METADATA":
-        content = _VERSION.sub(b"Version: " + version.encode(), content, count=1)
-        for name, instead in requires.items():
-            content = exchange_requirement(content, name, instead)
-    writer.add(f"{writer.folder}/{tail}", [content])
-
-
-def exchange_requirement(metadata: bytes, name: str, version: str) -> bytes:
-    """METADATA that asks for another version of one package; everything else of the line stays."""
-    line = re.compile(rb"^(Requires-Dist:\s*([A-Za-z0-9._-]+)\s*\(?==)[^\s;,)]+", re.MULTILINE)
-    if not re.fullmatch(r"\d+(\.\d+)*(\.\*)?", version):
-        raise BadInput(f"{version[:80]!r} is no version of {name[:80]!r}")
-    wanted = version.encode()
-    same = re.sub(r"[-_.]+", "-", name).lower().encode()
-    exchanged, count = line.subn(
-        lambda match: match[1] + wanted if re.sub(rb"[-_.]+", b"-", match[2]).lower() == same else match[0], metadata
-    )
-    if not count or exchanged == metadata:
-        raise BadInput(f"the wheel requires no single version of {name[:80]!r}, so none can be exchanged")
-    return exchanged
+def _exchange_requirements(requires: Mapping[str, str], metadata: bytes) -> bytes:
+    """METADATA that asks for other versions of some packages; everything else of their lines stays."""
+    for name, version in requires.items():
+        if not re.fullmatch(r"\d+(\.\d+)*(\.\*)?", version):
+            raise BadInput(f"{version[:80]!r} is no version of {name[:80]!r}")
+        package = "[-_.]+".join(map(re.escape, re.split("[-_.]+", name)))
+        line = re.compile(rf"^(Requires-Dist:\s*(?i:{package})\s*\(?==)[^\s;,)]+".encode(), re.MULTILINE)
+        before, metadata = metadata, line.sub(rb"\g<1>" + version.encode(), metadata)
+        if metadata == before:
+            raise BadInput(f"the wheel requires no single version of {name[:80]!r}, so none can be exchanged")
+    return metadata
 
 
 def _refuse_small_disk(checked: WheelZip, wheel: Path, libraries: dict[str, list[NewEntry]], out: Path) -> None:
@@ -230,10 +206,8 @@ def _refuse_small_disk(checked: WheelZip, wheel: Path, libraries: dict[str, list
     out.mkdir(parents=True, exist_ok=True)
     disk = LiveHost().disk(str(out))
     if disk is not None and disk.free < need:
-        raise BadInput(
-            f"the grafted wheel needs up to {spoken_bytes(need)} at {out}, and {spoken_bytes(disk.free)} are free",
-            remedy="nothing was written; make room there, or write to another disk with --out DIR",
-        )
+        text = f"the grafted wheel needs up to {spoken_bytes(need)} at {out}, and {spoken_bytes(disk.free)} are free"
+        raise BadInput(text, remedy="nothing was written; make room there, or write to another disk with --out DIR")
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ what is there with the right digest stays. The target holds plain files and no l
 """
 
 import contextlib
+import functools
 import hashlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from rekindle.model.progress import Progress, Silent
 from rekindle.model.wheelhouse import Synced, WheelCatalogue
 
 MEMORY = ".rekindle-sync.json"
+PAGES = ("wheel", "simple", "variant")
 
 
 def send_house(house: Wheelhouse, target: "FolderTarget | StoreTarget", progress: Progress) -> Synced:
@@ -34,7 +36,6 @@ def send_house(house: Wheelhouse, target: "FolderTarget | StoreTarget", progress
     remedy = "make room or check the permissions; the same command goes on where this one stopped"
     try:
         with tell_os_errors(f"cannot bring {target} up to date", remedy=remedy), house.lock("index sync"):
-            target.open()
             files = _public_files(house)
             for number, (name, sha256) in enumerate(files.items()):
                 progress.step(number, len(files), name)
@@ -47,9 +48,8 @@ def send_house(house: Wheelhouse, target: "FolderTarget | StoreTarget", progress
         # Also after an interruption: it saves reading what is there already.
         with contextlib.suppress(OSError):
             target.close()
-    return Synced(
-        root=str(house.root), target=str(target), sent=sent, kept=kept, bytes=bytes_sent, removed=tuple(removed)
-    )
+    counts = {"sent": sent, "kept": kept, "bytes": bytes_sent}
+    return Synced(root=str(house.root), target=str(target), removed=tuple(removed), **counts)
 
 
 class FolderTarget:
@@ -63,9 +63,6 @@ class FolderTarget:
 
     def __str__(self) -> str:
         return str(self._folder)
-
-    def open(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
 
     def put(self, name: str, sha256: str | None) -> int:
         """Copy one file, unless it is there; the bytes written."""
@@ -81,13 +78,14 @@ class FolderTarget:
         with whole_file(place) as part:
             digest, size = copy_whole(source, part, Silent())
             if digest != expected:
-                raise other_content(source, digest, expected)
+                raise _other_content(source, digest, expected)
         state = place.stat()
         self._memory[name] = (expected, state.st_size, state.st_mtime_ns)
         return size
 
     def remove_stale(self, keep: Collection[str]) -> list[str]:
-        gone = [name for folder in PAGES for name in files_below(self._folder, folder) if name not in keep]
+        """Remove pages that are no more; their names."""
+        gone = [name for folder in PAGES for name in _files_below(self._folder, folder) if name not in keep]
         for name in gone:
             (self._folder / name).unlink(missing_ok=True)
         return gone
@@ -96,10 +94,7 @@ class FolderTarget:
         write_atomically(self._folder / MEMORY, msgspec.json.encode(self._memory))
 
 
-PAGES = ("wheel", "simple", "variant")
-
-
-def other_content(path: Path, digest: str, expected: str) -> BadInput:
+def _other_content(path: Path, digest: str, expected: str) -> BadInput:
     """The error of a file that is no more what it was when it was added."""
     return BadInput(
         f"{path} is not what its record says (sha256 {digest[:12]}… against {expected[:12]}…)",
@@ -107,29 +102,28 @@ def other_content(path: Path, digest: str, expected: str) -> BadInput:
     )
 
 
-def is_page(name: str) -> bool:
+def _is_page(name: str) -> bool:
     """Is it a page, which changes under its name?"""
-    return name.split("/", 1)[0] in PAGES and "/" in name
+    return name.startswith(tuple(f"{folder}/" for folder in PAGES))
 
 
 def _public_files(house: Wheelhouse) -> dict[str, str | None]:
-    """Every file in the order in which they may appear elsewhere, with the digest that its record says it has: what the
-    catalogue names with what lies beside it, the wheels that are chosen by card; pages of single things before the
-    lists that lead to them; the signed list and the front page last."""
+    """Every file with the digest in its record, in the order in which they may appear elsewhere: what the catalogue
+    names and what lies beside it; pages of single things before the lists of them; signed list and front page last."""
     root = house.root
     wheels: dict[str, str | None] = {}
     for row in load(root / "catalogue.json", WheelCatalogue).wheels:
         wheels |= {row.url: row.sha256, f"{row.url}.metadata": row.metadata_sha256}
         wheels |= {f"{row.url}.provenance": None} if row.provenance else {}
         wheels |= {f"{row.url}{RECORDS}": None} if (root / f"{row.url}{RECORDS}").is_file() else {}
-    beside = [name for folder in ("variants", "grafts") for name in files_below(root, folder)]
+    beside = [name for folder in ("variants", "grafts") for name in _files_below(root, folder)]
     lists = {f"{part}/{name}" for part in PAGES for name in ("index.html", "index.json", "simple/index.html")}
-    pages = sorted((name for folder in PAGES for name in files_below(root, folder)), key=lambda name: name in lists)
+    pages = sorted((name for folder in PAGES for name in _files_below(root, folder)), key=lambda name: name in lists)
     front = [name for name in ("catalogue.json", LIST, LIST_FILE, "index.html") if (root / name).is_file()]
     return wheels | dict.fromkeys([*beside, *pages, *front])
 
 
-def files_below(root: Path, name: str) -> Iterator[str]:
+def _files_below(root: Path, name: str) -> Iterator[str]:
     """Every file in a folder of the root by its name, hidden ones left out."""
     for path in sorted((root / name).rglob("*")):
         place = path.relative_to(root)
@@ -154,54 +148,49 @@ class StoreTarget:
         digest = hashlib.sha256(f"{store.place.endpoint} {store.place}".encode()).hexdigest()
         self._path = house.site / f"sync-{digest[:16]}.json"
         self._memory = load_kept(self._path, _SentFiles) or _SentFiles()
-        self._there: dict[str, tuple[str, int]] = {}
 
     def __str__(self) -> str:
         return str(self._store.place)
 
-    def open(self) -> None:
-        self._there = self._store.objects()
+    @functools.cached_property
+    def _there(self) -> dict[str, tuple[str, int]]:
+        return self._store.objects()
 
     def put(self, name: str, sha256: str | None) -> int:
         """Send one file under each of its names, unless it is there."""
         expected = sha256 or sha256_of(self._root / name)
-        return sum(self._send(goal, self._root / name, sha256, expected) for goal in names_of(name))
+        return sum(self._send(goal, self._root / name, sha256, expected) for goal in _names_of(name))
 
     def _send(self, name: str, source: Path, sha256: str | None, expected: str) -> int:
         there, sent = self._there.get(name), self._memory.sent.get(name)
         size = source.stat().st_size
         if there is not None and there[1] == size:
-            if sent == (expected, *there):
-                return 0
-            if sent is None and self._store.digest(name) == expected:
-                self._memory.sent[name] = (expected, *there)
+            known = (expected, *there)
+            if sent == known or (sent is None and self._store.digest(name) == expected):
+                self._memory.sent[name] = known
                 return 0
         if sha256 and (actual := sha256_of(source)) != expected:
-            raise other_content(source, actual, expected)
+            raise _other_content(source, actual, expected)
         # A wheel under its name never changes; a page is asked for again each time.
-        fresh = "no-cache" if is_page(name) or "/" not in name else "public, max-age=31536000, immutable"
+        fresh = "no-cache" if _is_page(name) or "/" not in name else "public, max-age=31536000, immutable"
         kind = content_type("index.html" if name.endswith("/") else name)
-        begun = self._memory.begun.get(name)
-        tag = self._store.put(
-            name,
-            source,
-            expected,
-            {"content-type": kind, "cache-control": fresh},
-            begun=begun[1] if begun and begun[0] == expected else None,
-            began=lambda upload: self._note_upload(name, expected, upload),
-        )
+        digest, upload = self._memory.begun.get(name, ("", None))
+
+        def note_upload(upload: str) -> None:
+            # At once: a kill leaves gigabytes in the store that only this id finds again.
+            self._memory.begun[name] = (expected, upload)
+            self._save_memory()
+
+        headers, begun = {"content-type": kind, "cache-control": fresh}, upload if digest == expected else None
+        tag = self._store.put(name, source, expected, headers, begun=begun, began=note_upload)
         self._memory.sent[name] = (expected, tag, size)
         self._memory.begun.pop(name, None)
         return size
 
-    def _note_upload(self, name: str, digest: str, upload: str) -> None:
-        # At once: a kill leaves gigabytes in the store that only this id finds again.
-        self._memory.begun[name] = (digest, upload)
-        self._save_memory()
-
     def remove_stale(self, keep: Collection[str]) -> list[str]:
-        names = {goal for name in keep for goal in names_of(name)}
-        gone = sorted(name for name in self._there if is_page(name) and name not in names)
+        """Remove pages that are no more; their names."""
+        names = {goal for name in keep for goal in _names_of(name)}
+        gone = sorted(name for name in self._there if _is_page(name) and name not in names)
         for name in gone:
             self._store.remove(name)
             self._memory.sent.pop(name, None)
@@ -215,7 +204,7 @@ class StoreTarget:
         write_atomically(self._path, msgspec.json.encode(self._memory))
 
 
-def names_of(name: str) -> tuple[str, ...]:
+def _names_of(name: str) -> tuple[str, ...]:
     """``simple/torch/index.html`` is also what a reader of ``simple/torch/`` gets."""
     folder, _, last = name.rpartition("/")
     return (name, f"{folder}/") if last == "index.html" and folder else (name,)

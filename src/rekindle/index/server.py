@@ -1,10 +1,9 @@
 """A small read-only server for a wheelhouse: GET and HEAD, ranges, ETags, PEP 691 negotiation.
 
-It answers only for names it knows (``simple``, ``wheels``, ``catalogue.json``, the page); everything else is
-404. A request's path is split, checked part by part and never resolved upwards. It speaks plain HTTP on the
-loopback interface unless told otherwise; TLS and access control belong to a proxy in front of it. Deadlines and
-limits per client are :class:`OpenConnections`'s: a server library would bring them too, but also an event
-loop, its settings and its own advisories, for a server that only reads files.
+It answers only for names it knows; a request's path is split, checked part by part and never resolved upwards. It
+speaks plain HTTP on the loopback interface unless told otherwise; TLS and access control belong to a proxy in front of
+it. Deadlines and limits per client are :class:`OpenConnections`'s: a server library would bring them too, but also an
+event loop, its settings and its own advisories, for a server that only reads files.
 """
 
 import contextlib
@@ -28,20 +27,24 @@ from rekindle.errors import BadInput
 from rekindle.index.pages.simple import content_type
 from rekindle.index.wheelhouse.listing import LIST_FILE
 from rekindle.index.wheelhouse.store import Wheelhouse
+from rekindle.model.toml import read_beside
 
 PUBLIC = ("simple", "wheels", "wheel", "grafts", "variants", "variant", "catalogue.json", "index.html", LIST_FILE, LIST)
 TIMEOUT_SECONDS = 30
 JSON = "application/vnd.pypi.simple.v1+json"
-HTML = "application/vnd.pypi.simple.v1+html"
 _PLAIN_HTML = "text/html; charset=utf-8"
-_POLICY = (
-    "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self' 'unsafe-inline'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+_TABLES = read_beside(__file__, "server.toml", dict[str, dict[str, str]])
 _CHUNK = 1 << 20
+_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+MAX_CONNECTIONS = 64
+MAX_PER_CLIENT = 32
+HEAD_SECONDS = 10.0
+ANSWER_SECONDS = 60.0
+# Slower than this over a whole file nobody is served: 3 GB then may take thirteen hours.
+SLOWEST_BYTES_PER_SECOND = 64 << 10
 
 
-class Handler(BaseHTTPRequestHandler):
+class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = f"rekindle/{__version__}"
     sys_version = ""
@@ -65,7 +68,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.requests += 1
         parts, root = split_path(self.path), self.server.house.root
         path = None if parts is None else root.joinpath(*(parts or ["index.html"]))
-        form: str | None = None
+        form = None
         if path and parts and ("simple" in parts[:2] or parts[0] == "wheel") and path.is_dir():
             if not urlsplit(self.path).path.endswith("/"):
                 self._send_head(HTTPStatus.MOVED_PERMANENTLY, {"Location": f"/{'/'.join(parts)}/"}, 0)
@@ -94,13 +97,9 @@ class Handler(BaseHTTPRequestHandler):
     def _send_file(self, file: BinaryIO, kind: str, headers: Mapping[str, str]) -> None:
         stat = os.fstat(file.fileno())
         etag = f'"{stat.st_ino:x}-{stat.st_size:x}-{stat.st_mtime_ns:x}"'
-        known = {
-            **headers,
-            "ETag": etag,
-            "Last-Modified": email.utils.formatdate(stat.st_mtime, usegmt=True),
-            "Accept-Ranges": "bytes",
-            "Cache-Control": "no-cache",
-        }
+        changed = email.utils.formatdate(stat.st_mtime, usegmt=True)
+        own = {"ETag": etag, "Last-Modified": changed, "Accept-Ranges": "bytes", "Cache-Control": "no-cache"}
+        known = {**headers, **own}
         # Weak comparison, as the RFC asks.
         same = self.headers.get("If-None-Match", "")
         if same.strip() == "*" or etag in [tag.strip().removeprefix("W/") for tag in same.split(",")]:
@@ -132,18 +131,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send_head(self, status: HTTPStatus, headers: Mapping[str, str], length: int | None = None) -> None:
         self.send_response(status)
-        for name, value in headers.items():
+        for name, value in (headers if length is None else {**headers, "Content-Length": str(length)}).items():
             self.send_header(name, value)
-        if length is not None:
-            self.send_header("Content-Length", str(length))
         self.end_headers()
 
     def end_headers(self) -> None:
-        if self.brings_body:
-            self.send_header("Connection", "close")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Content-Security-Policy", _POLICY)
-        self.send_header("Referrer-Policy", "no-referrer")
+        for name, value in (({"Connection": "close"} if self.brings_body else {}) | _TABLES["guards"]).items():
+            self.send_header(name, value)
         super().end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -162,7 +156,7 @@ class Server(ThreadingHTTPServer):
         self.house = house
         self.requests = 0
         self.connections = OpenConnections()
-        super().__init__(address, Handler)
+        super().__init__(address, _Handler)
 
     @property
     def url(self) -> str:
@@ -216,15 +210,6 @@ def split_path(target: str) -> list[str] | None:
     return None
 
 
-_FORMS = {
-    **{form: form for form in (JSON, HTML, _PLAIN_HTML)},
-    "application/vnd.pypi.simple.latest+json": JSON,
-    "application/vnd.pypi.simple.latest+html": HTML,
-    "text/html": _PLAIN_HTML,
-    "*/*": _PLAIN_HTML,
-}
-
-
 def choose_form(accept: str | None) -> str:
     """PEP 691: JSON only for those who prefer it in so many words."""
     best, best_quality = _PLAIN_HTML, 0.0
@@ -232,17 +217,9 @@ def choose_form(accept: str | None) -> str:
         kind, *parameters = (piece.strip() for piece in item.split(";"))
         told = next((parameter[2:] for parameter in reversed(parameters) if parameter.startswith("q=")), "1")
         quality = float(told) if re.fullmatch(r"[0-9]*\.?[0-9]+|[0-9]+\.", told) else 0.0
-        if kind in _FORMS and quality > best_quality:
-            best, best_quality = _FORMS[kind], quality
+        if kind in _TABLES["forms"] and quality > best_quality:
+            best, best_quality = _TABLES["forms"][kind], quality
     return best
-
-
-MAX_CONNECTIONS = 64
-MAX_PER_CLIENT = 32
-HEAD_SECONDS = 10.0
-ANSWER_SECONDS = 60.0
-# Slower than this over a whole file nobody is served: 3 GB then may take thirteen hours.
-SLOWEST_BYTES_PER_SECOND = 64 << 10
 
 
 @dataclass
@@ -265,8 +242,8 @@ class OpenConnections:
         """Let a connection in, if need be instead of an idle one; False where all others are being served."""
         with self._lock:
             same = [other for other, peer in self._open.items() if peer.client == client]
-            if len(same) >= MAX_PER_CLIENT or len(self._open) >= MAX_CONNECTIONS:
-                crowd = same if len(same) >= MAX_PER_CLIENT else self._open
+            crowd = same if len(same) >= MAX_PER_CLIENT else self._open
+            if crowd is same or len(self._open) >= MAX_CONNECTIONS:
                 idle = [other for other in crowd if self._open[other].waiting]
                 if not idle:
                     return False
@@ -306,12 +283,8 @@ class OpenConnections:
             connection.shutdown(socket.SHUT_RDWR)
 
 
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
-
-
 def parse_range(header: str | None, size: int) -> range | None:
-    """The bytes asked for; none of them where they lie outside the file (the answer is 416). None for no range, for
-    several or for nonsense, all of which mean "send everything"."""
+    """The bytes asked for; none of them outside the file (416). None for no range, several or nonsense: all is sent."""
     match = _RANGE.fullmatch((header or "").strip()) if header and len(header) < 100 else None
     if not match or match[0] == "bytes=-":
         return None

@@ -1,9 +1,8 @@
 """``index build --variants``: variant wheels for every wheel of the house that can be said to have one.
 
-Variant wheels lie under ``variants/<project>/`` beside a small record (``.variant.json``) that names the plain wheel
-they were made from, by digest: one that is up to date is kept. The plain wheels stay: pip knows nothing of variants.
-What a wheel asks of the hardware (properties and a label) comes from its inspection; nothing is typed by hand. A wheel
-without GPU code is the null variant, which everybody can install.
+They lie under ``variants/<project>/`` beside a small record (``.variant.json``) that names the plain wheel they were
+made from, by digest: one that is up to date is kept. The plain wheels stay: pip knows nothing of variants. What a wheel
+asks of the hardware comes from its inspection; one without GPU code is the null variant, which everybody can install.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,12 +22,12 @@ from rekindle import __version__
 from rekindle.compat.driver import Side, last_cuda, least_cuda
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
-from rekindle.formats.rewrite import Rewriter
+from rekindle.formats.rewrite import Rewriter, folder_of
 from rekindle.formats.statement import IN_TOTO, provenance_object, read_statement, seal, write_statement
 from rekindle.host.files import sha256_of, whole_file, write_atomically
 from rekindle.host.keys import PrivateKey
 from rekindle.index.pages.fields import version_key
-from rekindle.index.wheelhouse.names import parse_name
+from rekindle.index.wheelhouse.reading import parse_name
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.document import Document, encode, load_kept, shared_fields
@@ -39,7 +37,18 @@ from rekindle.model.version import flavour_name, key
 from rekindle.model.wheelhouse import VariantRow, WheelRow
 
 FOLDER = "variants"
+NULL = "null"
+MAX_LABEL = 40
+Properties = dict[str, dict[str, list[str]]]
 _PROVIDER = read_beside(__file__, "variants.toml", dict[str, Any])
+
+
+class Variant(NamedTuple):
+    """``note`` is for people: what the standard cannot say about this wheel."""
+
+    label: str
+    properties: Properties
+    note: str = ""
 
 
 class VariantRecord(Document, frozen=True, kw_only=True):
@@ -95,8 +104,7 @@ def build_variants(
 
 
 def _with_own_label(variant: Variant, row: WheelRow, labels: dict[tuple[str, str, str], Properties]) -> Variant:
-    """A label means one thing in a release: wheels for other systems, or with other PTX, that ask for something else
-    get a label of their own."""
+    """A label means one thing in a release: a wheel that asks for something else gets a label of its own."""
     release = (row.project, Version(row.version).public)
     if labels.setdefault((*release, variant.label), variant.properties) == variant.properties:
         return variant
@@ -109,9 +117,7 @@ def _with_own_label(variant: Variant, row: WheelRow, labels: dict[tuple[str, str
 def _why_no_variant(row: WheelRow) -> str:
     if not row.inspected:
         return "never looked into, so nothing can be promised about it"
-    if row.gfx or row.rocm:
-        return "installers know no AMD variants yet"
-    return "its CUDA version is not known"
+    return "installers know no AMD variants yet" if row.gfx or row.rocm else "its CUDA version is not known"
 
 
 def _refresh_variant(
@@ -138,10 +144,9 @@ def _refresh_variant(
         write_atomically(record, encode(kept))
     own: dict[str, Any] = {"file": file, "url": f"{FOLDER}/{row.project}/{file}", "plain": row.file}
     own |= {"note": variant.note, "version": Version(row.version).public, "provenance": None}
-    variant_row = VariantRow(**shared_fields(row, VariantRow) | shared_fields(kept, VariantRow) | own)
-    if _keep_statement(place, variant_row, row.sha256, origin.get("variant_of.provenance"), signer):
-        variant_row = msgspec.structs.replace(variant_row, provenance=f"{variant_row.url}.provenance")
-    return variant_row
+    made = VariantRow(**shared_fields(row, VariantRow) | shared_fields(kept, VariantRow) | own)
+    is_signed = _keep_statement(place, made, row.sha256, origin.get("variant_of.provenance"), signer)
+    return msgspec.structs.replace(made, provenance=f"{made.url}.provenance") if is_signed else made
 
 
 def release_files(rows: Sequence[VariantRow]) -> dict[tuple[str, str], tuple[str, bytes]]:
@@ -158,14 +163,8 @@ def release_files(rows: Sequence[VariantRow]) -> dict[tuple[str, str], tuple[str
     return files
 
 
-_VERSION = re.compile(rb"^Version:[^\r\n]*", re.MULTILINE)
-
-
 def variant_file(plain: str, label: str) -> str:
-    """``torch-2.6.0+cu118-cp311-cp311-linux_x86_64.whl`` → ``torch-2.6.0-cp311-cp311-linux_x86_64-LABEL.whl``.
-
-    Without a label it is a plain wheel under the common version.
-    """
+    """``torch-2.6.0+cu118-cp311-….whl`` → ``torch-2.6.0-cp311-…-LABEL.whl``; a plain wheel where there is no label."""
     name = parse_name(plain)
     parts = plain.removesuffix(".whl").split("-")
     if len(parts) != 5:
@@ -175,12 +174,8 @@ def variant_file(plain: str, label: str) -> str:
 
 
 def write_variant(plain: Path, target: Path, variant: Variant, origin: Mapping[str, bytes]) -> bytes:
-    """Write ``target``; returns its METADATA. The file appears whole or not at all.
-
-    ``origin``: files for its .dist-info that say which wheel it was made from; a statement about the plain wheel's
-    bytes is none about these, but leads back to it.
-    """
-    name = parse_name(plain.name)
+    """Write ``target`` whole; returns its METADATA. ``origin``: files for its .dist-info that say which wheel it was
+    made from; a statement about the plain wheel's bytes is none about these, but leads back to it."""
     with (
         whole_file(target) as part,
         zipfile.ZipFile(plain) as source,
@@ -188,26 +183,18 @@ def write_variant(plain: Path, target: Path, variant: Variant, origin: Mapping[s
     ):
         infos = [info for info in source.infolist() if not info.is_dir()]
         old = next(i.filename.split("/")[0] for i in infos if i.filename.split("/")[0].endswith(".dist-info"))
-        new = f"{old.removesuffix('.dist-info').rpartition('-')[0]}-{name.version.public}.dist-info"
-        writer = Rewriter(source, out, new, record=f"{old}/RECORD")
-        metadata = b""
+        version, metadata = parse_name(plain.name).version.public, b""
+        writer = Rewriter(source, out, folder_of(old, version), record=f"{old}/RECORD")
         for info in infos:
             if not info.filename.startswith(f"{old}/"):
                 writer.copy(info)
                 continue
-            tail = info.filename.removeprefix(f"{old}/")
-            writer.rows.pop(info.filename, None)
-            if tail in ("RECORD", "RECORD.jws", "RECORD.p7s", "variant.json", *origin):
-                continue
-            content = source.read(info)
-            if tail == "METADATA":
-                content = metadata = _VERSION.sub(b"Version: " + name.version.public.encode(), content, count=1)
-            writer.add(f"{new}/{tail}", [content])
-        if variant.label:
-            body = json.dumps(variant_metadata({variant.label: variant.properties}), indent=2).encode()
-            writer.add(f"{new}/variant.json", [body])
-        for tail, content in origin.items():
-            writer.add(f"{new}/{tail}", [content])
+            content = writer.take_over(info, version, leave=("variant.json", *origin))
+            metadata = content if info.filename == f"{old}/METADATA" else metadata
+        own = variant_metadata({variant.label: variant.properties}) if variant.label else None
+        added = {"variant.json": json.dumps(own, indent=2).encode()} if own else {}
+        for tail, content in {**added, **origin}.items():
+            writer.add(f"{writer.folder}/{tail}", [content])
         writer.finish()
     return metadata
 
@@ -215,11 +202,9 @@ def write_variant(plain: Path, target: Path, variant: Variant, origin: Mapping[s
 def _keep_statement(
     place: Path, row: VariantRow, plain_sha256: str, plain_statement: bytes | None, signer: PrivateKey | None
 ) -> bool:
-    """Is there, afterwards, a statement beside the wheel ``place`` that is about exactly these bytes?
-
-    The statement about the plain wheel says nothing of them; this one leads back to it by digest, so that the chain
-    from the installed file to the build has no gap. Without a key the one that is there stays, if it speaks of them.
-    """
+    """Is there, afterwards, a statement beside the wheel ``place`` that is about exactly these bytes? It leads back to
+    the plain wheel's by digest, so that the chain from the installed file to the build has no gap. Without a key the
+    one that is there stays, if it speaks of them."""
     path = place.with_name(f"{place.name}.provenance")
     old = path.read_bytes() if path.is_file() else None
     if signer is not None:
@@ -246,19 +231,6 @@ def _keep_statement(
     return False
 
 
-NULL = "null"
-MAX_LABEL = 40
-Properties = dict[str, dict[str, list[str]]]
-
-
-class Variant(NamedTuple):
-    """``note`` is for people: what the standard cannot say about this wheel."""
-
-    label: str
-    properties: Properties
-    note: str = ""
-
-
 def first_visible_arch() -> Sm:
     """The oldest compute capability that installers are told."""
     return parse_sm(str(_PROVIDER["provider"]["nvidia"]["first_arch"]))
@@ -270,16 +242,12 @@ def variants_of(row: WheelRow, facts: Facts) -> tuple[Variant, ...]:
         return ()
     if not row.sass and not row.ptx:
         return (Variant(NULL, {}),)
-    if not row.cuda:
-        return ()
     side: Side = "windows" if "windows" in row.systems else "linux"
-    lower = least_cuda(row.cuda, side, facts)
+    lower = least_cuda(row.cuda, side, facts) if row.cuda else None
     if lower is None:
         return ()
-    first = first_visible_arch()
-    sass = sorted({sm for sm in map(parse_sm, row.sass) if not sm.suffix})
-    ptx = sorted({sm for sm in map(parse_sm, row.ptx) if not sm.suffix})
-    variants = []
+    first, variants = first_visible_arch(), []
+    sass, ptx = (sorted({sm for sm in map(parse_sm, names) if not sm.suffix}) for names in (row.sass, row.ptx))
     new, old = [sm for sm in sass if sm >= first], [sm for sm in sass if sm < first]
     nvidia = {"cuda_version_lower_bound": [lower]}
     targets = [f"{sm.number}_real" for sm in new] + [f"{sm.number}_virtual" for sm in ptx if sm >= first]

@@ -12,7 +12,8 @@ import pytest
 
 from rekindle import api
 from rekindle.errors import BadInput, StageFailed
-from rekindle.graft.engine import write_beside
+from rekindle.graft.engine import _tell_written
+from rekindle.graft.wheel import Applied
 from rekindle.host.files import sha256_of
 from rekindle.model.graft import GraftReport, Making, UnitOutcome
 from tiny_wheels import make_wheel
@@ -30,7 +31,8 @@ def made(tmp_path: Path) -> tuple[Path, Path, Path]:
         wheel=str(official), wheel_sha256=sha256_of(official), bytes_before=1, card="H200", arch="sm_90", units=units
     )
     making = Making(way="source", archs=("sm_90", "sm_90a"), tools={"nvcc": "13.0.88"})
-    return official, grafted, write_beside(grafted, sha256_of(grafted), report, making)
+    told = _tell_written(report, Applied(grafted, sha256_of(grafted), ""), official, making)
+    return official, grafted, Path(told.provenance or "")
 
 
 def _answers(

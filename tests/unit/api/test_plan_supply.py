@@ -97,8 +97,8 @@ def test_only_grafts_for_torch_are_offered(monkeypatch: pytest.MonkeyPatch) -> N
     }
     values |= {"bytes": 1, "sha256": "2" * 64, "added": "2026-01-01"}
     rows = [GraftRow(file=f"{name}.graft", project=name, **values) for name in ("xformers", "torch")]
-    monkeypatch.setattr("rekindle.index.wheelhouse.grafts.load_grafts", lambda place: rows)
-    monkeypatch.setattr("rekindle.index.wheelhouse.grafts.graft_location", lambda place, row: f"{place}/{row.file}")
+    monkeypatch.setattr("rekindle.index.wheelhouse.catalogue.load_grafts", lambda place: rows)
+    monkeypatch.setattr("rekindle.index.wheelhouse.catalogue.graft_location", lambda place, row: f"{place}/{row.file}")
     (found,) = house_grafts("/house")
     assert (found.url, found.version, found.archs) == ("/house/torch.graft", "2.6.0+g", ("sm_61",))
 

@@ -16,8 +16,8 @@ from scenes import event, scene, wheel
 
 
 def test_a_condition_is_called_as_rules_name_it() -> None:
-    assert CONDITIONS["card-is-blackwell"] is ask.card_is_blackwell
-    assert ask.condition(ask.in_triton) is ask.in_triton
+    assert CONDITIONS["card-is-blackwell"] is ask._card_is_blackwell
+    assert ask.CONDITIONS["in-triton"] is ask._in_triton
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_a_card_before_in_and_behind_a_list(
 ) -> None:
     values = {"supported": archs, **({"capability": card} if card else {})}
     here = event(values=values)
-    assert ask.card_newer_than_wheel(here, scene()) is newer
-    assert ask.card_older_than_wheel(here, scene()) is older
-    assert ask.card_between(here, scene()) is between
+    assert ask.CONDITIONS["card-newer-than-wheel"](here, scene()) is newer
+    assert ask.CONDITIONS["card-older-than-wheel"](here, scene()) is older
+    assert ask.CONDITIONS["card-between"](here, scene()) is between
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_an_installed_torch_that_has_the_card_is_not_too_old_unless_torch_says_s
     report: WheelReport, told_by_torch: bool, newer: bool
 ) -> None:
     here = event(capability="9.0") if told_by_torch else event()
-    assert ask.card_newer_than_wheel(here, scene(wheel=report, capability="9.0")) is newer
+    assert ask.CONDITIONS["card-newer-than-wheel"](here, scene(wheel=report, capability="9.0")) is newer
 
 
 @pytest.mark.parametrize(
@@ -78,15 +78,15 @@ def test_an_installed_torch_that_has_the_card_is_not_too_old_unless_torch_says_s
 def test_another_flavour_of_the_release(card: str | None, archs: str, torch: str | None, answer: bool) -> None:
     here = event(values={"supported": archs, **({"capability": card} if card else {})})
     there = scene(values={"torch_version": torch} if torch else {})
-    assert ask.other_flavour_has_it(here, there) is answer
-    assert ask.no_other_flavour_has_it(here, there) is (not answer)
+    assert ask.CONDITIONS["other-flavour-has-it"](here, there) is answer
+    assert ask.CONDITIONS["no-other-flavour-has-it"](here, there) is (not answer)
 
 
 @pytest.mark.parametrize(("card", "answer"), [("sm_90", False), ("sm_100", True), (None, None)])
 def test_blackwell(card: str | None, answer: bool | None) -> None:
     here = event(values={"capability": card} if card else {})
-    assert ask.card_is_blackwell(here, scene()) is answer
-    assert ask.card_is_before_blackwell(here, scene()) is (None if answer is None else not answer)
+    assert ask.CONDITIONS["card-is-blackwell"](here, scene()) is answer
+    assert ask.CONDITIONS["card-is-before-blackwell"](here, scene()) is (None if answer is None else not answer)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_blackwell(card: str | None, answer: bool | None) -> None:
 )
 def test_the_installed_torch(report: WheelReport | None, card: str | None, known: bool, has: bool) -> None:
     here = event(values={"capability": card} if card else {})
-    assert ask.installed_torch_known(here, scene(wheel=report)) is known
-    assert ask.installed_torch_has_card(here, scene(wheel=report)) is has
+    assert ask.CONDITIONS["installed-torch-known"](here, scene(wheel=report)) is known
+    assert ask.CONDITIONS["installed-torch-has-card"](here, scene(wheel=report)) is has
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_the_installed_torch(report: WheelReport | None, card: str | None, known
 )
 def test_static_libraries(report: WheelReport | None, card: str | None, answer: bool) -> None:
     here = event(values={"capability": card} if card else {})
-    assert ask.card_in_static_libraries(here, scene(wheel=report)) is answer
-    assert ask.card_not_in_static_libraries(here, scene(wheel=report)) is (not answer)
+    assert ask.CONDITIONS["card-in-static-libraries"](here, scene(wheel=report)) is answer
+    assert ask.CONDITIONS["card-not-in-static-libraries"](here, scene(wheel=report)) is (not answer)
 
 
 def flags(*numbers: int) -> str:
@@ -148,9 +148,11 @@ def test_dropped_or_not_known_yet(
     arch: str, around: str, known: dict[str, str], older: bool | None, told: bool | None
 ) -> None:
     here = event(around=around, arch=arch)
-    assert ask.arch_is_older_than_toolkit(here, scene(values=known)) is older
-    assert ask.arch_is_newer_than_toolkit(here, scene(values=known)) is (None if older is None else not older)
-    assert ask.toolkit_or_arch_tells(here, scene(values=known)) is told
+    assert ask.CONDITIONS["arch-is-older-than-toolkit"](here, scene(values=known)) is older
+    assert ask.CONDITIONS["arch-is-newer-than-toolkit"](here, scene(values=known)) is (
+        None if older is None else not older
+    )
+    assert ask.CONDITIONS["toolkit-or-arch-tells"](here, scene(values=known)) is told
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,7 @@ def test_dropped_or_not_known_yet(
 )
 def test_builds_of_findcuda_are_of_a_time_when_the_middle_was_new(arch: str, module: bool, older: bool) -> None:
     here = scene(["find-cuda-module"] if module else [])
-    assert ask.arch_is_older_than_toolkit(event(arch=arch), here) is older
+    assert ask.CONDITIONS["arch-is-older-than-toolkit"](event(arch=arch), here) is older
 
 
 class NewestDropped(Scene):
@@ -178,9 +180,9 @@ class NewestDropped(Scene):
 
 def test_the_newest_toolkit_says_what_was_dropped() -> None:
     here = NewestDropped(reading=scene().reading)
-    assert ask.arch_is_older_than_toolkit(event(arch="compute_80"), here) is True
-    assert ask.toolkit_or_arch_tells(event(arch="compute_80"), here) is None
-    assert ask.arch_is_older_than_toolkit(event(arch="compute_90"), here) is False
+    assert ask.CONDITIONS["arch-is-older-than-toolkit"](event(arch="compute_80"), here) is True
+    assert ask.CONDITIONS["toolkit-or-arch-tells"](event(arch="compute_80"), here) is None
+    assert ask.CONDITIONS["arch-is-older-than-toolkit"](event(arch="compute_90"), here) is False
 
 
 def machine(system: str = "linux", **parts: Any) -> Machine:
@@ -232,8 +234,8 @@ def test_a_processor_that_the_log_names_answers_for_what_it_has(name: str, sse4:
 )
 def test_the_machine_counts_before_the_log(given: Machine | None, signals: list[str], arm: bool) -> None:
     here = scene(signals, machine=given)
-    assert ask.machine_is_arm(event(), here) is arm
-    assert ask.machine_is_not_arm(event(), here) is (not arm)
+    assert ask.CONDITIONS["machine-is-arm"](event(), here) is arm
+    assert ask.CONDITIONS["machine-is-not-arm"](event(), here) is (not arm)
 
 
 WHEEL = "torch-2.9.1-cp312-cp312-manylinux_2_28_x86_64.whl"
@@ -256,7 +258,7 @@ WHEEL = "torch-2.9.1-cp312-cp312-manylinux_2_28_x86_64.whl"
     ],
 )
 def test_a_wheel_for_a_newer_c_library(values: dict[str, str], given: Machine | None, answer: bool | None) -> None:
-    assert ask.wheel_tag_newer_than_glibc(event(values=values), scene(machine=given)) is answer
+    assert ask.CONDITIONS["wheel-tag-newer-than-glibc"](event(values=values), scene(machine=given)) is answer
 
 
 @pytest.mark.parametrize(
@@ -275,7 +277,7 @@ def test_an_index_without_versions_may_not_have_answered(
     versions: str, around: str, python: str | None, answer: bool | None
 ) -> None:
     here = scene(values={"python_version": python} if python else {})
-    assert ask.index_answered(event(around=around, versions=versions), here) is answer
+    assert ask.CONDITIONS["index-answered"](event(around=around, versions=versions), here) is answer
 
 
 @pytest.mark.parametrize(
@@ -283,4 +285,4 @@ def test_an_index_without_versions_may_not_have_answered(
     [(["triton"], "", True), ([], "/opt/Triton/x.py", True), ([], "torch/x.py", False), (["triton"], "triton", True)],
 )
 def test_triton_is_seen_anywhere_or_nearby(signals: list[str], around: str, answer: bool) -> None:
-    assert ask.in_triton(event(around=around), scene(signals)) is answer
+    assert ask.CONDITIONS["in-triton"](event(around=around), scene(signals)) is answer

@@ -11,7 +11,7 @@ import pytest
 from rekindle.cli.main import main
 from rekindle.explain import engine, rule
 
-CACHED = (rule.load_files, rule.load_rules, rule.load_signals, rule.load_forms, rule.load_dialects, engine._watcher)
+CACHED = (rule.load_files, rule.load_rules, rule.load_signals, rule.load_forms, engine._watcher)
 
 
 @pytest.fixture

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from rekindle.compat.toolkit import newest_compiler, takes_compiler
+from rekindle.explain import values as look
 from rekindle.explain.ranking import FILLS
-from rekindle.explain.values import _studio_year, host_gcc, host_msvc
 from rekindle.facts import load_facts
 from scenes import event, scene
+
+host_gcc, host_msvc = FILLS["host-gcc"], FILLS["host-msvc"]  # by the names that rules ask for
 
 
 def around(gcc: int | None = None, toolkit: str | None = None) -> str:
@@ -23,10 +25,6 @@ def first_taking(kind: str, version: str) -> str | None:
     )
 
 
-def test_rules_find_them_by_name() -> None:
-    assert FILLS["host-msvc"] is host_msvc and FILLS["host-gcc"] is host_gcc
-
-
 @pytest.mark.parametrize(
     ("msc", "name"),
     [
@@ -34,8 +32,11 @@ def test_rules_find_them_by_name() -> None:
         (1950, "2026"), (1959, "2026"), (1960, "newer than 2026"),
     ],
 )  # fmt: skip
-def test_generations_of_visual_studio_end_where_the_next_begins(msc: int, name: str) -> None:
-    assert _studio_year(msc) == name
+def test_generations_of_visual_studio_end_where_the_next_begins(
+    msc: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look, "newest_compiler", lambda row, kind: msc)
+    assert host_msvc(event(around=around(toolkit="12.3")), scene())["studio"] == f"Visual Studio {name}"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from longlogs import embed
-from rekindle.explain.engine import diagnose, fields, render
+from rekindle.explain.engine import _BRACKETS, _FIELD, diagnose, render
 from rekindle.explain.ranking import CONDITIONS, FILLS
 from rekindle.explain.rule import Rule, compiled, load_files, load_kinds, load_rules, load_signals
 from rekindle.explain.scan import Words
@@ -18,6 +18,16 @@ from samples import load_samples
 RULES = load_rules()
 IDS = {rule.id for rule in RULES}
 SIGNALS = {signal.id for signal in load_signals()}
+
+
+def _fields(template: str) -> set[str]:
+    """The values that a text speaks of."""
+    names = (name for match in _FIELD.finditer(template) for name in match[1].split(","))
+    return {name.removesuffix(_BRACKETS) for name in names}
+
+
+def test_fields_are_named() -> None:
+    assert _fields("{a} {b|x} {c,d} {e_in_brackets|}") == {"a", "b", "c", "d", "e"}
 
 
 def test_keys_are_unique() -> None:
@@ -58,7 +68,7 @@ def test_a_rule_compiles_and_its_texts_name_values_that_can_be_known(rule: Rule)
             if regex:
                 names |= {name.rstrip("234567") for name in compiled(regex).groupindex}
     signals = {name for s in load_signals() for p in s.match if p.regex for name in compiled(p.regex).groupindex}
-    wanted = set().union(*(fields(text) for text in (rule.title, rule.cause, *rule.fix, *rule.windows)))
+    wanted = set().union(*(_fields(text) for text in (rule.title, rule.cause, *rule.fix, *rule.windows)))
     # What fills may add; a rule that wants more than its own captures must name a fill or give a default.
     names |= {name for kind in rule.on for name in load_kinds()[kind].values}
     if not rule.fill:

@@ -107,7 +107,6 @@ def test_the_key_tells_variants_apart() -> None:
 )
 def test_one_wrong_answer_is_forgiven_in_ten(right: int, wrong: int, enough: bool) -> None:
     given = Proof(right=right, wrong=wrong, ways=("w",))
-    assert given.is_enough is enough
     assert capped("a", "w", "high", {"a": given}) == ("high" if enough else "medium")
     assert capped("a", "other", "high", {"a": given}) == "medium"
     assert capped("a", "w", "low", {"a": given}) == "low" and capped("b", "w", "high", {"a": given}) == "medium"

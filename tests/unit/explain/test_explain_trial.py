@@ -208,8 +208,9 @@ def test_the_winner_is_the_first_and_an_answer_that_excludes_is_named() -> None:
     log = b"UserWarning: x\nRuntimeError: CUDA error: out of memory\n"
     lost = try_rules("gpu-error", [log]).trials
     assert all(trial.winner in (None, "cuda-out-of-memory") for trial in lost)
-    rule = next(rule for rule in load_rules() if load_opposites().get(rule.id) and not rule.general)
-    other = min(load_opposites()[rule.id])
+    rules = [rule for rule in load_rules() if not rule.general]
+    rule = next(rule for rule in rules if any(one == rule.id for one, _ in load_opposites()))
+    other = min(other for one, other in load_opposites() if one == rule.id)
     finding = Finding(rule=rule, event=_event(), count=1, confidence="high", rank=50)
     rival = Finding(
         rule=next(each for each in load_rules() if each.id == other),

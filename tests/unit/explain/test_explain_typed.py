@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from rekindle import api
+from rekindle.explain import rule
 from rekindle.explain.engine import diagnose
 from rekindle.explain.ranking import CONDITIONS, FILLS
-from rekindle.explain.rule import Proof, capped, compiled, kind_of, load_dialects, load_forms, load_kinds
+from rekindle.explain.rule import Proof, capped, compiled, kind_of, load_forms, load_kinds
 from rekindle.facts import names
 from rekindle.facts.names import load_names, owner_of
 from rekindle.model.diagnosis import Match
@@ -70,7 +72,9 @@ EXTRA = {"package", "value", "arch", "host", "status", "what", "code", "program"
 
 
 def test_every_dialect_is_described_and_speaks_of_known_kinds_and_values() -> None:
-    assert len(load_dialects()) >= 20 and all(file.about for file in load_dialects().values())
+    files = (Path(rule.__file__).parent / "dialects").glob("*.toml")
+    abouts = {path.stem: tomllib.loads(path.read_text("utf-8"))["about"] for path in files}
+    assert len(abouts) >= 20 and all(abouts.values()) and abouts.keys() == {form.dialect for form in load_forms()}
     for form in load_forms():
         kind = load_kinds()[form.event]
         for pattern in form.match:

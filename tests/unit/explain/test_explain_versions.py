@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rekindle.explain.engine import diagnose
-from rekindle.explain.pairs import _holds
+from rekindle.explain.owners import _holds
 from rekindle.model.diagnosis import Match
 
 

@@ -12,7 +12,7 @@ import pytest
 from rekindle.compat.graft import judge_closed_libraries, stays_without
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.graft.wheel import exchange_requirement, exchanged_packages, start_hook, switched_off
+from rekindle.graft.wheel import _exchange_requirements, exchanged_packages, start_hook, switched_off
 from rekindle.model.arch import parse_sm
 from rekindle.model.graft import LibraryBeside
 
@@ -68,14 +68,14 @@ def test_a_version_nobody_read_is_not_guessed() -> None:
 
 def test_a_requirement_keeps_everything_but_its_version() -> None:
     metadata = b'Name: torch\nRequires-Dist: sympy\nRequires-Dist: nvidia_cublas-cu11 (==11.10.3.66) ; sys == "x"\n'
-    changed = exchange_requirement(metadata, "nvidia-cublas-cu11", "11.11.3.6")
+    changed = _exchange_requirements({"nvidia-cublas-cu11": "11.11.3.6"}, metadata)
     assert changed == metadata.replace(b"11.10.3.66", b"11.11.3.6")
 
 
 @pytest.mark.parametrize(("name", "version"), [("sympy", "1.0"), ("other", "1.0"), ("a-b", "1.0\nRequires-Dist: evil")])
 def test_only_a_pinned_requirement_is_exchanged_and_only_for_a_version(name: str, version: str) -> None:
     with pytest.raises(BadInput):
-        exchange_requirement(b"Requires-Dist: sympy\nRequires-Dist: a-b==0.9\n", name, version)
+        _exchange_requirements({name: version}, b"Requires-Dist: sympy\nRequires-Dist: a-b==0.9\n")
 
 
 @pytest.fixture

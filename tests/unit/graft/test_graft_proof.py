@@ -19,9 +19,8 @@ from rekindle.facts import load_facts
 from rekindle.formats.fatbin import Container, Entry
 from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import check_wheel
-from rekindle.graft.compile import Job
+from rekindle.graft.compile import Job, take_include
 from rekindle.graft.engine import CardTarget, GraftOrder, Tools, carry_out
-from rekindle.graft.headers import take_include
 from rekindle.graft.library import GpuLibrary, Unit, nearest, unit_compression
 from rekindle.graft.nvidia import FlagSearch, PtxUnit, PtxWay, Sources, SourceWay, choose_file
 from rekindle.graft.pack import finished_entry

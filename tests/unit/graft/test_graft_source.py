@@ -22,9 +22,8 @@ from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import load_facts
 from rekindle.formats.cubin import other_arch
 from rekindle.formats.wheel import check_wheel
-from rekindle.graft.compile import CACHED, wrap_nvcc
+from rekindle.graft.compile import CACHED, has_header, take_headers, take_include, wrap_nvcc
 from rekindle.graft.engine import Tools
-from rekindle.graft.headers import has_header, take_headers, take_include
 from rekindle.graft.library import GpuLibrary
 from rekindle.graft.nvidia import (
     FlagSearch,

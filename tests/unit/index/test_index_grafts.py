@@ -14,8 +14,8 @@ from rekindle.errors import BadInput, RekindleError, StageFailed
 from rekindle.graft.pack import write_graft
 from rekindle.host.keys import checker, new_key, read_private, trusted_keys
 from rekindle.index.server import open_server
+from rekindle.index.wheelhouse.catalogue import load_grafts
 from rekindle.index.wheelhouse.checking import check_house
-from rekindle.index.wheelhouse.grafts import load_grafts
 from rekindle.index.wheelhouse.listing import write_list
 from rekindle.index.wheelhouse.rows import load_pieces
 from rekindle.index.wheelhouse.store import Wheelhouse
@@ -163,7 +163,7 @@ def test_a_full_disk_leaves_the_house_as_it_was(house: Path, tmp_path: Path, mon
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    for place in ("store.copy_whole", "grafts.write_atomically"):
+    for place in ("store.copy_whole", "catalogue.write_atomically"):
         with monkeypatch.context() as patch, pytest.raises(BadInput, match="No space left"):
             patch.setattr(f"rekindle.index.wheelhouse.{place}", full)
             api.index_add(str(house), [str(file)])

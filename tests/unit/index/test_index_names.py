@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.errors import BadInput
-from rekindle.index.wheelhouse.names import parse_name
+from rekindle.index.wheelhouse.reading import parse_name
 
 TORCH = "torch-2.6.0+cu124-cp311-cp311-manylinux1_x86_64.whl"
 

@@ -16,17 +16,10 @@ from packaging.version import Version
 from rekindle.compat.images import GpuCode, covers
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_gpu_arch
+from rekindle.model.toml import read_beside
 from rekindle.model.wheelhouse import WheelRow
 
-# Sign and words of each kind, the best first.
-KINDS = {
-    "h": ("✓", "proven"),
-    "s": ("●", "read, untried"),
-    "j": ("◐", "compiles PTX, untried"),
-    "u": ("?", "not known"),
-    "f": ("✗", "tried, failed"),
-    "n": ("", "no code"),
-}
+KINDS = read_beside(__file__, "fields.toml", dict[str, tuple[str, str]])
 _MOST_PRODUCTS = 6
 SYSTEMS = {"linux": "Linux", "windows": "Windows", "macos": "macOS", "any": "any system"}
 
@@ -67,17 +60,13 @@ def field_rows(rows: Sequence[WheelRow], columns: Sequence[str]) -> list[FieldRo
                 groups.setdefault(row.version, {}).setdefault(python, []).append(row)
     out: list[FieldRow] = []
     for version, pythons in groups.items():
-        for number, python in enumerate(sorted(pythons, key=version_key)):
-            wheels = sorted(pythons[python], key=lambda row: (_spoken_system(row), row.file))
-            out.append(
-                FieldRow(
-                    version=version,
-                    span=0 if number else len(pythons),
-                    python=spoken_python(python),
-                    wheels=tuple((_spoken_system(row), row.file) for row in wheels),
-                    fields=tuple(_make_field(wheels, name) for name in columns),
-                )
-            )
+        span = len(pythons)
+        for python in sorted(pythons, key=version_key):
+            listed = sorted(pythons[python], key=lambda row: (_spoken_system(row), row.file))
+            wheels = tuple((_spoken_system(row), row.file) for row in listed)
+            fields = tuple(_make_field(listed, name) for name in columns)
+            out.append(FieldRow(version=version, span=span, python=spoken_python(python), wheels=wheels, fields=fields))
+            span = 0
     return out
 
 
@@ -91,16 +80,11 @@ def _make_field(wheels: Sequence[WheelRow], arch: str) -> Field:
 
 
 def standing(row: WheelRow, arch: str) -> str:
-    """h: a proof on such a card; f: only failed ones; s: code that it runs was read in the file; j: PTX only;
-    u: not known; n: no code."""
+    """The kind of :data:`KINDS`: by proofs on such a card, else by the code that was read in the file."""
     tried = [proof for proof in row.proofs if arch in archs_in(proof.environment)]
-    if any(proof.good for proof in tried):
-        return "h"
-    if any(proof.failed for proof in tried):
-        return "f"
-    if not row.inspected:
-        return "u"
-    return _judge_code(row.sass, row.ptx, row.gfx, row.cuda, arch)
+    if any(proof.good or proof.failed for proof in tried):
+        return "h" if any(proof.good for proof in tried) else "f"
+    return _judge_code(row.sass, row.ptx, row.gfx, row.cuda, arch) if row.inspected else "u"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -138,8 +122,7 @@ def products_of(columns: Iterable[str]) -> list[tuple[str, str]]:
 def spoken_python(tag: str) -> str:
     """``py3`` and ``cp38-abi3`` as people say them."""
     if tag.endswith("-abi3"):
-        least = tag.removesuffix("-abi3").removeprefix("cp")
-        return f"{least[0]}.{least[1:]} and later"
+        return f"{tag[2]}.{tag[3:].removesuffix('-abi3')} and later"
     return "any 3" if tag in ("py3", "py2.py3") else tag
 
 

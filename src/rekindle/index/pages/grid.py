@@ -1,11 +1,11 @@
 """The page's knowledge: the planner's answer for every card, system, CPU and Python, and for every driver of NVIDIA's
 that makes a difference; stored once each.
 
-A ``Grid`` is asked for by its axes and holds indexes into a pool of parts; the same reason or command line
-occurs thousands of times and is stored once. A card's own name is left open (``NAME``) in the texts, because
-the answer depends on its architecture only; so is the driver (``DRIVER``), which stands for all up to the next one
-that makes a difference. The page puts what the reader chose. A driver is asked for with any Python and a usual CPU;
-with others the answer without a driver holds where :func:`driver_spans` says that the driver runs its CUDA.
+A ``Grid`` is asked for by its axes and holds indexes into a pool of parts, since the same line occurs thousands of
+times. A card's name is left open in the texts (``NAME``), because the answer depends on its architecture only; so is
+the driver (``DRIVER``), which stands for all up to the next one that makes a difference: the page puts what the reader
+chose. A driver is asked for with any Python and a usual CPU; with others the answer without a driver holds where
+:func:`driver_spans` says that the driver runs its CUDA.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,6 +30,8 @@ FIELDS = (
     *("answer", "torch", "variant", "cuda", "rocm", "cudnn", "python", "numpy", "commands", "because", "warnings"),
     *("alternatives", "changes", "losses", "minutes", "disk_gib", "memory_gib"),
 )
+# CPUs with AVX2 and FMA all get the same answer; of the older ones each kind that differs is asked for.
+OLD_CPUS = ("ivybridge", "sandybridge", "nehalem", "piledriver", "penryn", "core2", "k8")
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +49,6 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return "windows" if self.system == "windows" else "linux"
 
 
-# CPUs with AVX2 and FMA all get the same answer; of the older ones each kind that differs is asked for.
-OLD_CPUS = ("ivybridge", "sandybridge", "nehalem", "piledriver", "penryn", "core2", "k8")
 PLACES = (
     Place(id="linux", label="Linux x86-64", system="linux", machine="x86_64", cpus=("", *OLD_CPUS)),
     Place(id="windows", label="Windows x86-64", system="windows", machine="x86_64", cpus=("", *OLD_CPUS)),
@@ -68,8 +68,7 @@ class Ask:
 
     @property
     def spoken_driver(self) -> str | None:
-        """The driver as the planner is told it: a zero at the end changes no version, and tells it from the same number
-        where the tables name it."""
+        """As the planner is told it: a zero at the end changes no version, and marks it among the tables' numbers."""
         return f"{self.driver}.0" if self.driver else None
 
 
@@ -83,6 +82,8 @@ class PageAnswer:
 
 @dataclass
 class Grid:
+    """All answers, each part of them once."""
+
     gpus: tuple[str, ...]
     parts: list[Any] = field(default_factory=list)
     answers: list[list[int]] = field(default_factory=list)
@@ -134,13 +135,8 @@ class Grid:
 
 def questions(gpus: Iterable[str]) -> list[Ask]:
     """All of them, in the order a grid wants."""
-    return [
-        Ask(gpu=gpu, place=place.id, cpu=cpu, python=python)
-        for place in PLACES
-        for cpu in place.cpus
-        for python in PYTHONS
-        for gpu in gpus
-    ]
+    choices = ((place.id, cpu, python) for place in PLACES for cpu in place.cpus for python in PYTHONS)
+    return [Ask(gpu=gpu, place=place, cpu=cpu, python=python) for place, cpu, python in choices for gpu in gpus]
 
 
 def driver_questions(gpus: Iterable[str], facts: Facts) -> list[Ask]:
@@ -156,17 +152,14 @@ def driver_questions(gpus: Iterable[str], facts: Facts) -> list[Ask]:
 
 def driver_spans(gpus: Iterable[str], facts: Facts) -> dict[str, dict[str, Any]]:
     """Per place: the driver that came with each CUDA, and for each of NVIDIA's cards the first driver and the branch
-    from which on none drives it. A driver inside both changes nothing in a plan with that CUDA but the words about it.
-    """
+    from which on none drives it. A driver inside both changes nothing in a plan with that CUDA but its words."""
     spans: dict[str, dict[str, Any]] = {}
     for place in PLACES:
         cards = {gpu: card_drivers(parse_sm(gpu), place.side, facts) for gpu in gpus if gpu.startswith("sm_")}
         # A bare branch would mean the newest of it.
         own = {kit: f"{toolkit_driver(kit, place.side, facts).own or 999999}.0" for kit in facts.toolkits}
-        spans[place.id] = {
-            "kits": own,
-            "cards": {gpu: [f"{row.first or 0}.0", row.below] for gpu, row in cards.items()},
-        }
+        first_and_below = {gpu: [f"{row.first or 0}.0", row.below] for gpu, row in cards.items()}
+        spans[place.id] = {"kits": own, "cards": first_and_below}
     return spans
 
 
@@ -214,10 +207,9 @@ def _chips(facts: Facts) -> tuple[Mapping[str, ChipRow], ...]:
 def products(facts: Facts, archs: tuple[str, ...]) -> list[list[Any]]:
     """[name, index of the architecture, chip and family], one row for each architecture a name was sold with."""
     seen: dict[tuple[str, str], str] = {}
-    for chips in _chips(facts):
-        for chip_name, chip in chips.items():
-            for product in chip.products:
-                seen.setdefault((product, chip.arch), f"{chip_name}, {chip.family}")
+    for chip_name, chip in (pair for chips in _chips(facts) for pair in chips.items()):
+        for product in chip.products:
+            seen.setdefault((product, chip.arch), f"{chip_name}, {chip.family}")
     place = {arch: number for number, arch in enumerate(archs)}
     return [[name, place[arch], detail] for (name, arch), detail in sorted(seen.items()) if arch in place]
 

@@ -24,6 +24,10 @@ from rekindle.model.page import report_style
 from rekindle.model.version import key
 from rekindle.model.wheelhouse import WheelRow
 
+PLATFORMS: dict[str, Platform] = {"linux": "linux_x86_64", "windows": "windows", "linux-arm": "linux_aarch64"}
+# What a cell says; the page has a colour and a word for each.
+HAS, SAME_MAJOR, JIT, OVERRIDE, NO_CUDNN, UNKNOWN, NO = "h", "s", "j", "o", "c", "u", "-"
+
 
 def render_page(facts: Facts, grid: Grid, rows: Sequence[WheelRow], *, base: str) -> tuple[str, int]:
     """(the page, how many product names it knows)."""
@@ -50,9 +54,8 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[WheelRow], *, base: str
 
 
 def _shelve_wheels(rows: Sequence[WheelRow]) -> tuple[dict[str, Any], list[WheelRow]]:
-    """Wheels as short rows (file, its project, bytes, sha256, its shape, proofs): what thousands of them share is
-    written once. The page knows where a file lies by its name. And one wheel of each kind, which have equal contents.
-    """
+    """Wheels as short rows (file, project, bytes, sha256, shape, proofs): what thousands of them share is written once;
+    the page knows where a file lies by its name. And one wheel of each kind, which have equal contents."""
     projects: dict[str, int] = {}
     shapes: dict[bytes, int] = {}
     kinds: dict[bytes, tuple[int, WheelRow]] = {}
@@ -82,11 +85,6 @@ def _judge_kinds(kinds: Sequence[WheelRow], gpus: tuple[str, ...]) -> list[dict[
                 by_kind[str(number)] = [int(verdict.runs is True), verdict.because[0].text]
         verdicts.append(by_kind)
     return verdicts
-
-
-PLATFORMS: dict[str, Platform] = {"linux": "linux_x86_64", "windows": "windows", "linux-arm": "linux_aarch64"}
-# What a cell says; the page has a colour and a word for each.
-HAS, SAME_MAJOR, JIT, OVERRIDE, NO_CUDNN, UNKNOWN, NO = "h", "s", "j", "o", "c", "u", "-"
 
 
 def make_matrix(facts: Facts, sms: tuple[str, ...], gfxs: tuple[str, ...]) -> dict[str, Any]:

@@ -25,8 +25,7 @@ def content_type(name: str) -> str:
 
 
 def project_pages(project: str, wheels: Sequence[tuple[str, str, bytes]]) -> dict[str, bytes]:
-    """Both forms of a project's page, by the names of their files. Of each wheel: its version, :func:`link_of` it and
-    the JSON of :func:`entry_of` it."""
+    """Both forms of a project's page, by their files; of each wheel version, :func:`link_of`, JSON of the entry."""
     versions = sorted({version for version, _, _ in wheels})
     head = msgspec.json.encode({"meta": {"api-version": "1.1"}, "name": project, "versions": versions})
     links = "\n".join(f"    {link}<br>" for _, link, _ in wheels)

@@ -1,9 +1,8 @@
 """The static site, switched in one step: readers see the old one or the new one, whole.
 
-Two copies lie side by side in ``.site/a`` and ``.site/b``; ``.site/current`` points at the one that is
-read, and ``simple`` and ``catalogue.json`` in the root lead through it. A build brings the *other* copy up
-to date (only the projects that changed) and then moves the pointer with one rename. A copy that was being
-changed when a build died has no manifest and is made anew next time.
+Two copies lie side by side in ``.site/a`` and ``.site/b``; ``.site/current`` points at the one that is read, and
+``simple`` and ``catalogue.json`` in the root lead through it. A build brings the *other* copy up to date and moves the
+pointer with one rename. A copy that was being changed when a build died has no manifest and is made anew next time.
 Where the file system has no symbolic links, files are replaced one by one, each of them atomically.
 """
 
@@ -25,7 +24,7 @@ from rekindle.host.files import write_atomically
 from rekindle.host.keys import PrivateKey
 from rekindle.index.pages import simple
 from rekindle.index.pages.wheel_pages import assets, edition, project_page, projects_page, wheel_page
-from rekindle.index.wheelhouse.grafts import load_grafts
+from rekindle.index.wheelhouse.catalogue import load_grafts
 from rekindle.index.wheelhouse.rows import Piece, load_pieces, nest_links, piece_of, piece_of_file, rows_of
 from rekindle.index.wheelhouse.store import RECORDS, Wheelhouse
 from rekindle.model.document import SCHEMA, load_kept
@@ -52,11 +51,12 @@ def build_site(
     with tell_os_errors(f"cannot write the site in {house.root}", remedy=remedy), house.lock("index build"):
         pieces, grafts = load_pieces(house), load_grafts(str(house.root))
         projects = {key: list(group) for key, group in itertools.groupby(pieces, key=lambda piece: piece.project)}
-        chosen, variant_rows, left_out = _choose_variants(house, projects, variants, signer, progress)
+        chosen, variant_rows, left_out = (
+            _choose_variants(house, projects, variants, signer, progress) if variants else ({}, [], [])
+        )
         hidden = _HiddenCopy() if _links_work(house) else None
-        target = house.root
+        target, current = house.root, house.site / "current"
         if hidden:
-            current = house.site / "current"
             # The name itself, not a resolved path.
             is_a = current.is_symlink() and os.readlink(current) == "a"  # noqa: PTH115
             target = house.site / ("b" if is_a else "a")
@@ -67,7 +67,10 @@ def build_site(
             _refresh_pages(target / "variant", chosen, write, progress)
         if hidden:
             hidden.flush()
-            _switch_copy(house, target.name)
+            _point_link(current, target.name)
+            for name in PUBLIC:
+                if not (house.root / name).is_symlink():
+                    _point_link(house.root / name, f".site/current/{name}")
         # All that people shared about the wheels of the house, for ``plan --proofs``.
         if records := sorted(house.wheels.glob(f"*/*{RECORDS}")):
             write_atomically(house.root / LIST, b"".join(path.read_bytes() for path in records))
@@ -78,26 +81,19 @@ def build_site(
         catalogue=str(house.root / "catalogue.json"),
         wheels=len(pieces),
         projects=len(projects),
+        grafts=len(grafts),
         pages_written=written,
         pages_kept=len(projects) - written,
-        grafts=len(grafts),
         variants=tuple(variant_rows),
         left_out=tuple(left_out),
     )
 
 
 def _choose_variants(
-    house: Wheelhouse,
-    projects: dict[str, list[Piece]],
-    facts: Facts | None,
-    signer: PrivateKey | None,
-    progress: Progress,
+    house: Wheelhouse, projects: dict[str, list[Piece]], facts: Facts, signer: PrivateKey | None, progress: Progress
 ) -> tuple[dict[str, list[Piece]], list[VariantRow], list[str]]:
-    """An index of its own, ``variant/simple``: for every installer a local version such as ``+cu118`` is newer than
-    the plain one, so beside such wheels no variant would be chosen. Projects without variants are listed as they are.
-    """
-    if facts is None:
-        return {}, [], []
+    """An index of its own, ``variant/simple``: for every installer a local version such as ``+cu118`` is newer than the
+    plain one, so beside such wheels no variant would be chosen. Other projects are listed as they are."""
     from rekindle.index.variants import FOLDER, build_variants, release_files
 
     pieces = (piece for group in projects.values() for piece in group)
@@ -137,8 +133,8 @@ class _HiddenCopy:
 
 @contextlib.contextmanager
 def _pages_noted(folder: Path, note: Path, write: _Write) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    """What the pages in ``folder`` were made of before, and, to be filled in, what they are made of now. Whoever is
-    killed meanwhile leaves no note, and without one all pages are made anew."""
+    """What the pages in ``folder`` were made of, and (to be filled in) are made of now. A kill leaves no note: then all
+    are made anew."""
     old, now = load_kept(note, dict[str, str]) or {}, dict[str, str]()
     if not old and folder.exists():
         shutil.rmtree(folder)
@@ -172,8 +168,7 @@ def _refresh_pages(target: Path, projects: dict[str, list[Piece]], write: _Write
 
 
 def _show_wheels(target: Path, projects: dict[str, list[Piece]], write: _Write, grafts: Sequence[GraftRow]) -> None:
-    """``wheel/``: a page per wheel, a list per project, one of all projects and ``grafts``; only what changed since
-    this copy was written is."""
+    """``wheel/``: a page per wheel, a list per project, one of all and ``grafts``; only what changed is written."""
     folder = target / "wheel"
     with _pages_noted(folder, target / "shown.json", write) as (old, now):
         now[""] = edition()
@@ -189,11 +184,10 @@ def _show_wheels(target: Path, projects: dict[str, list[Piece]], write: _Write, 
         for page in old.keys() - now.keys():
             (folder / page).unlink(missing_ok=True)
             changed.add(page.split("/")[0])
-        for name in changed:
-            if name in projects:
-                write(folder / name / "index.html", project_page(name, projects[name]))
-            else:
-                shutil.rmtree(folder / name, ignore_errors=True)
+        for name in changed - projects.keys():
+            shutil.rmtree(folder / name, ignore_errors=True)
+        for name in changed & projects.keys():
+            write(folder / name / "index.html", project_page(name, projects[name]))
         write(folder / "index.html", projects_page({name: len(group) for name, group in projects.items()}, grafts))
         for name, content in () if same_look else assets().items():
             write(folder / name, content)
@@ -210,14 +204,6 @@ def _links_work(house: Wheelhouse) -> bool:
     except (OSError, NotImplementedError):
         return False
     return all((house.root / name).is_symlink() or not (house.root / name).exists() for name in PUBLIC)
-
-
-def _switch_copy(house: Wheelhouse, name: str) -> None:
-    _point_link(house.site / "current", name)
-    for public in PUBLIC:
-        target = f".site/current/{public}"
-        if not (house.root / public).is_symlink():
-            _point_link(house.root / public, target)
 
 
 def _point_link(link: Path, target: str) -> None:

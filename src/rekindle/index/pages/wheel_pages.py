@@ -55,10 +55,8 @@ def _verdict(row: WheelRow) -> tuple[str, bool | None]:
         return f"withdrawn{', ' + row.yanked if row.yanked else ''}", False
     good = [proof for proof in row.proofs if proof.good]
     if good:
-        cards = [
-            [value.split(",")[0].strip() for name, value in proof.environment.items() if name.startswith("gpu")]
-            for proof in good
-        ]
+        seen = ([value for name, value in proof.environment.items() if name.startswith("gpu")] for proof in good)
+        cards = ([value.split(",")[0].strip() for value in values] for values in seen)
         places = (" and ".join(dict.fromkeys(filter(None, names))) or "a CPU" for names in cards)
         return f"proven on {', '.join(dict.fromkeys(places))}", True
     if row.proofs:
@@ -81,18 +79,20 @@ def project_page(project: str, pieces: Iterable[Piece]) -> bytes:
         "products": fields.products_of(columns),
         "lines": Markup("\n".join(piece.line for piece in all_pieces)),  # noqa: S704 (each line is escaped)
     }
-    count = len(all_pieces)
-    about = f"{count} wheel{'' if count == 1 else 's'}, {sum(piece.proven for piece in all_pieces)} of them proven"
+    about = f"{_count(len(all_pieces), 'wheel')}, {sum(piece.proven for piece in all_pieces)} of them proven"
     top = header(project, about, brand=False)
     return _framed(project, "project.html", {"../": "all wheels"}, top, **values)
 
 
 def projects_page(counts: Mapping[str, int], grafts: Sequence[GraftRow] = ()) -> bytes:
     """All projects, and the graft files: code for a card that an official wheel lacks."""
-    total = sum(counts.values())
-    about = f"{total} wheel{'' if total == 1 else 's'} of {len(counts)} project{'' if len(counts) == 1 else 's'}"
+    about = f"{_count(sum(counts.values()), 'wheel')} of {_count(len(counts), 'project')}"
     top, values = header("Wheels in this wheelhouse", about, brand=False), {"projects": list(counts.items())}
     return _framed("Wheels", "projects.html", {}, top, up="", grafts=grafts, **values)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def assets() -> dict[str, bytes]:
@@ -124,9 +124,8 @@ def environment() -> Environment:
     """Everything is escaped but our own files, which the templates mark ``|safe``."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    made = Environment(
-        autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(template_text), trim_blocks=True
-    )
+    loader = FunctionLoader(template_text)
+    made = Environment(autoescape=True, undefined=StrictUndefined, loader=loader, trim_blocks=True)
     # A narrow column may break a version before its local part, and nowhere else.
     made.filters |= {
         "path": quote,

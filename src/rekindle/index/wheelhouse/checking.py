@@ -1,8 +1,7 @@
-"""A wheelhouse against its signed list: removed, replaced, added, changed pages, older than before, expired.
+"""A wheelhouse (a directory or a URL) against its signed list: removed, replaced, added, changed, older, expired.
 
-The house is a directory or a URL; nothing in it is believed but the list that a known key signed. Pages are read link
-by link in both forms, as pip and uv read them, so that what is told is what would be installed; then every public file
-must have the digest that was signed.
+Nothing in it is believed but the list that a known key signed. Pages are read link by link in both forms, as pip and uv
+read them, so that what is told is what would be installed; then every public file must have the digest that was signed.
 """
 
 import hashlib
@@ -62,8 +61,7 @@ class House:
 
     def read(self, *parts: str, accept: str | None = None) -> bytes | None:
         """A page, within bounds."""
-        file = self.open(*parts, accept=accept)
-        if file is None:
+        if (file := self.open(*parts, accept=accept)) is None:
             return None
         with file:
             return read_whole(file, "/".join([self.root, *parts]))
@@ -72,10 +70,8 @@ class House:
 def check_house(
     root: str, check: Check, *, keys_known: bool, seen: Path, now: datetime, progress: Progress, new_house: bool = False
 ) -> IndexCheck:
-    """Everything that is not as it was signed. A list that cannot be believed ends the check.
-
-    ``new_house``: the owner began anew, so another house at this place is taken for the one to know.
-    """
+    """Everything that is not as it was signed. A list that cannot be believed ends the check. ``new_house``: the owner
+    began anew, so another house at this place is taken for the one to know."""
     house = House(root)
     if not house.remote and not Path(root).is_dir():
         raise BadInput(f"{root} is no directory", remedy="give the wheelhouse with --root DIR or URL")
@@ -114,8 +110,8 @@ def _check_age(
 ) -> Iterator[IndexProblem]:
     """Does it count today, is it the newest list of its house, and the house that lay at ``place`` before?"""
     if listing.parse_time(listed.made) > now + CLOCK_SLACK:
-        text = f"the list was made at {listed.made}, this machine's clock says {now:%Y-%m-%dT%H:%M:%SZ}"
-        yield _problem("clock", text)
+        clock = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+        yield _problem("clock", f"the list was made at {listed.made}, this machine's clock says {clock}")
     elif now >= listing.parse_time(listed.expires):
         yield _problem("expired", f"the list expired at {listed.expires}; nobody signed a newer one")
     which = listing.house_key(signer, listed)
@@ -154,8 +150,7 @@ class _HouseCheck:
 
     def _digest(self, most: int, *parts: str) -> str | None:
         """Of a file, piece by piece; a little more than ``most`` is enough to know that it is another."""
-        file = self.house.open(*parts)
-        if file is None:
+        if (file := self.house.open(*parts)) is None:
             return None
         digest, size = hashlib.sha256(), 0
         with file:
@@ -166,8 +161,7 @@ class _HouseCheck:
         return digest.hexdigest()
 
     def pages(self) -> Iterator[IndexProblem]:
-        """Every public file besides the wheels: those that were signed, that an installer is given, that nobody
-        signed."""
+        """Every public file besides the wheels: what was signed, what an installer is given, what nobody signed."""
         if self.listed and not self.listing.files:
             text = "its list is of an older form, which covers the wheels and none of the pages that installers read"
             yield _problem("page", text)
@@ -231,14 +225,14 @@ class _HouseCheck:
             return f"gives no digest for {link.name}"
         if link.sha256 != signed[place]:
             return f"gives another digest for {link.name}"
-        if (wheel := self.listed.get(place)) is None:
-            return None
-        if link.yanked != wheel.yanked:
+        wheel, metadata = self.listed.get(place), signed.get(f"{place}.metadata")
+        if wheel is not None and link.yanked != wheel.yanked:
             return f"offers {link.name}, which was withdrawn" if wheel.yanked else f"says {link.name} was withdrawn"
-        if link.metadata_sha256 != signed.get(f"{place}.metadata", link.metadata_sha256):
-            return f"gives another digest for the metadata of {link.name}"
-        if (link.requires_python or None) != wheel.requires_python and f"{place}.metadata" in signed:
-            return f"says {link.name} needs Python {link.requires_python}, signed is {wheel.requires_python}"
+        if wheel is not None and metadata is not None:
+            if link.metadata_sha256 != metadata:
+                return f"gives another digest for the metadata of {link.name}"
+            if (link.requires_python or None) != wheel.requires_python:
+                return f"says {link.name} needs Python {link.requires_python}, signed is {wheel.requires_python}"
         return None
 
     def _check_files(self, faulty: set[str]) -> Iterator[IndexProblem]:

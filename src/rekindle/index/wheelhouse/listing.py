@@ -1,14 +1,13 @@
 """The signed, dated list of a wheelhouse: what it holds, since when, and until when that may be believed.
 
-A mirror can remove a wheel, put another in its place, change a page, or go on serving last year's state; none of that
-shows in any single file. The list names every public file with its digest, counts up with each edition, and expires.
-It belongs to one house (a number drawn when it is signed first), and each edition is the successor of one whose
-signature was checked.
+A mirror can remove a wheel, put another in its place, change a page, or go on serving last year's state; no single file
+shows that. The list names every public file with its digest, counts up with each edition, and expires. It belongs to
+one house (a number drawn when it is signed first); each edition succeeds one whose signature was checked.
 """
 
+import contextlib
 import hashlib
 import secrets
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from rekindle.errors import BadInput
 from rekindle.formats.statement import WHEEL_LIST, Check, Envelope, read_envelope, seal, signed_by
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.keys import PrivateKey, checker
-from rekindle.index.wheelhouse.grafts import load_grafts
+from rekindle.index.wheelhouse.catalogue import load_grafts
 from rekindle.index.wheelhouse.rows import Piece, rows_of
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.claims import ListedWheel, WheelList
@@ -35,14 +34,7 @@ _FORM = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def write_list(
-    house: Wheelhouse,
-    pieces: Iterable[Piece],
-    key: PrivateKey,
-    *,
-    days: int,
-    now: datetime,
-    believed: Check,
-    seen: Path,
+    house: Wheelhouse, pieces: list[Piece], key: PrivateKey, *, days: int, now: datetime, believed: Check, seen: Path
 ) -> WheelList:
     """The next edition, over the one that was there: only over one that ``key`` or a believed key signed."""
     rows = rows_of(pieces)
@@ -51,8 +43,7 @@ def write_list(
     before = _previous_list(house.root / LIST_FILE, key, believed)
     number = before.house if before and before.house else secrets.token_hex(16)
     wheels = tuple(ListedWheel(**shared_fields(row, ListedWheel) | {"yanked": row.yanked is not None}) for row in rows)
-    places = {f"wheels/{wheel.project}/{wheel.file}" for wheel in wheels}
-    projects = {wheel.project for wheel in wheels}
+    places, projects = {row.url for row in rows}, {row.project for row in rows}
     grafts = {row.url for row in load_grafts(str(house.root))}
     newest = max(before.serial if before else 0, load_seen(seen).lists.get(f"{key.name}/{number}", 0))
     made = WheelList(
@@ -83,27 +74,22 @@ def public_files(root: Path) -> dict[str, Path]:
 
 
 def _is_ours(place: str, wheels: set[str], projects: set[str]) -> bool:
-    """Whether a build of the house wrote it, or it is one of its ``wheels`` or grafts; what somebody laid beside it is
-    not signed for."""
+    """Did a build of the house write it, or is it one of its ``wheels`` or grafts? Nobody signs for anything else."""
     folder, _, rest = place.partition("/")
     if folder == "wheels":
         return place.removesuffix(".metadata").removesuffix(".provenance") in wheels
-    if folder == "grafts":
-        return "/" not in rest or place in wheels
-    if folder in ("simple", "wheel"):
-        return "/" not in rest or rest.split("/")[0] in projects
+    if folder in ("grafts", "simple", "wheel"):
+        return "/" not in rest or (place in wheels if folder == "grafts" else rest.split("/")[0] in projects)
     return folder in ("variants", "variant", CATALOGUE, "index.html")
 
 
 def catalogue_digest(raw: bytes) -> str:
     """Of its rows: it notes when it was written, and a build without changes is no change. Empty where it is none."""
-    try:
-        rows = msgspec.json.decode(
-            msgspec.json.decode(raw, type=dict[str, msgspec.Raw])["wheels"], type=list[msgspec.Raw]
-        )
-    except (msgspec.MsgspecError, KeyError):
-        return ""
-    return hashlib.sha256(b",".join(map(bytes, rows))).hexdigest()
+    with contextlib.suppress(msgspec.MsgspecError, KeyError):
+        wheels = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])["wheels"]
+        rows = msgspec.json.decode(wheels, type=list[msgspec.Raw])
+        return hashlib.sha256(b",".join(map(bytes, rows))).hexdigest()
+    return ""
 
 
 def _previous_list(path: Path, key: PrivateKey, believed: Check) -> WheelList | None:
@@ -135,6 +121,7 @@ def _checked_serial(serial: int, origin: str) -> int:
 
 
 def parse_time(text: str) -> datetime:
+    """A time as lists write it."""
     try:
         return datetime.strptime(text, _FORM).replace(tzinfo=UTC)
     except ValueError as error:

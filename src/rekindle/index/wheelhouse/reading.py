@@ -1,10 +1,14 @@
-"""A wheel from a stranger, checked before it is let in: names agree, every member matches RECORD.
+"""A wheel from a stranger, checked before it is let in: its name, then its content against RECORD.
 
-Nothing is unpacked. :class:`~rekindle.formats.wheel.WheelZip` reads it, with its bounds on sizes, counts and names.
+A file name is parsed and judged before it touches the disk: only one that packaging accepts, that is a plain file name
+and spelt in the narrow alphabet of the wheel specification becomes a ``WheelName``; ``../``, separators, control
+characters and markup never do. Nothing is unpacked: :class:`~rekindle.formats.wheel.WheelZip` reads it, within bounds.
 """
 
+import contextlib
 import hashlib
 import json
+import re
 import unicodedata
 from dataclasses import dataclass
 from email.parser import BytesHeaderParser
@@ -12,17 +16,91 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.utils import canonicalize_name
-from packaging.version import Version
+from packaging.tags import Tag
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
 
 from rekindle.errors import BadInput
 from rekindle.formats.wheel import Member, WheelZip, check_wheel
 from rekindle.host.files import is_git_name, is_reserved_name
-from rekindle.index.wheelhouse.names import WheelName, parse_name
+from rekindle.host.text import version_key
 from rekindle.model.progress import Progress, Silent
 
 # The largest published torch wheels unpack to 4 GB; four times that is no wheel we know.
 MAX_UNPACKED = 32 << 30
+# The longest file name that common file systems take, less room for ".metadata" and temporary suffixes.
+MAX_NAME = 200
+_ALPHABET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*\.whl")
+_PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WheelName:
+    """What a wheel's file name says."""
+
+    file: str
+    project: str
+    version: Version
+    tags: tuple[Tag, ...]
+
+    @property
+    def tag_strings(self) -> tuple[str, ...]:
+        """As the file name writes them, one by one."""
+        return tuple(sorted(str(tag) for tag in self.tags))
+
+    @property
+    def pythons(self) -> tuple[str, ...]:
+        """``cp311`` as ``3.11``; ``py3`` and ``cp3x-abi3`` stay as they are."""
+        return tuple(sorted({_python(tag) for tag in self.tags}, key=version_key))
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """linux, windows, macos or any."""
+        return tuple(sorted({_platform(tag.platform)[0] for tag in self.tags}))
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """Processor architectures, or any."""
+        return tuple(sorted({_platform(tag.platform)[1] for tag in self.tags}))
+
+
+def parse_name(file: str) -> WheelName:
+    """What a wheel's file name says; a :class:`BadInput` where it is no wheel's name."""
+    shown = ascii(file)[:120]
+    if len(file) > MAX_NAME:
+        raise BadInput(f"a wheel's file name has at most {MAX_NAME} characters, this has {len(file)}: {shown}")
+    if not _ALPHABET.fullmatch(file):
+        raise BadInput(
+            f"{shown} is no wheel's file name",
+            remedy="it must look like torch-2.6.0-cp311-cp311-linux_x86_64.whl (letters, digits, . _ + ! - only)",
+        )
+    try:
+        project, version, _, tags = parse_wheel_filename(file)
+    except (InvalidWheelFilename, InvalidVersion) as error:
+        text = f"{shown} is no wheel's file name: {error}"
+        raise BadInput(text, remedy="rebuild or rename it as the wheel specification says") from error
+    if not _PROJECT.fullmatch(project):
+        raise BadInput(f"{shown} names no project that an index can list")
+    return WheelName(file=file, project=project, version=version, tags=tuple(sorted(tags, key=str)))
+
+
+def _python(tag: Tag) -> str:
+    match = re.fullmatch(r"cp(\d)(\d+)", tag.interpreter)
+    if not match or tag.abi == "abi3":
+        return f"{tag.interpreter}-abi3" if match else tag.interpreter
+    free_threaded = "t" if tag.abi.endswith("t") else ""
+    return f"{match[1]}.{match[2]}{free_threaded}"
+
+
+def _platform(tag: str) -> tuple[str, str]:
+    """``manylinux_2_28_x86_64`` -> ("linux", "x86_64")."""
+    if tag == "any":
+        return "any", "any"
+    if tag.startswith("win"):
+        return "windows", {"win_amd64": "x86_64", "win_arm64": "aarch64", "win32": "x86"}.get(tag, tag)
+    system = "macos" if tag.startswith("macosx") else "linux" if "linux" in tag else tag
+    machine = re.search(r"(x86_64|aarch64|arm64|universal2|i686|ppc64le|s390x|armv7l|riscv64)$", tag)
+    return system, {"arm64": "aarch64"}.get(machine[1], machine[1]) if machine else tag
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,11 +137,10 @@ def _check_content(wheel: WheelZip, name: WheelName, progress: Progress) -> Read
     requires_python = _check_metadata(metadata, name)
     _check_bills(wheel, folder)
     tags = BytesHeaderParser().parsebytes(_read_member(wheel, f"{folder}/WHEEL")).get_all("Tag", [])
-    warnings = []
+    inside, warnings = {str(tag).strip() for tag in tags}, []
     # Published torch wheels up to 2.6.0 were retagged by renaming, so this cannot be an error.
-    inside = {str(tag).strip() for tag in tags}
     if inside and not inside & set(name.tag_strings):
-        warnings.append(f"the file name says {name.tag_strings[0]}, its WHEEL file {sorted(inside)[0][:80]}")
+        warnings.append(f"the file name says {name.tag_strings[0]}, its WHEEL file {min(inside)[:80]}")
     _check_record(wheel, members, progress)
     return ReadWheel(name=name, metadata=metadata, requires_python=requires_python, warnings=tuple(warnings))
 
@@ -98,24 +175,20 @@ def _dist_info(wheel: WheelZip, name: WheelName) -> str:
         raise BadInput(f"{name.file} has {len(folders)} .dist-info directories; a wheel has one")
     folder = folders.pop()
     project, _, version = folder.removesuffix(".dist-info").rpartition("-")
-    if not _is_same_release(project, version, name):
-        raise BadInput(
-            f"{name.file} contains {ascii(folder)[:120]}: the name outside and inside disagree",
-            remedy="rename the file to what it contains",
-        )
+    said = f"contains {ascii(folder)[:120]}: the name outside and inside disagree"
+    _check_release(project, version, name, said)
     return folder
 
 
-def _is_same_release(project: str, version: str, name: WheelName) -> bool:
-    try:
-        return canonicalize_name(project) == name.project and Version(version) == name.version
-    except ValueError:  # no version, or a number of more digits than Python reads
-        return False
+def _check_release(project: str, version: str, name: WheelName, said: str) -> None:
+    with contextlib.suppress(ValueError):  # no version, or a number of more digits than Python reads
+        if canonicalize_name(project) == name.project and Version(version) == name.version:
+            return
+    raise BadInput(f"{name.file} {said}", remedy="rename the file to what it contains")
 
 
 def _read_member(wheel: WheelZip, member: str) -> bytes:
-    raw = wheel.find(member)
-    if raw is None:
+    if (raw := wheel.find(member)) is None:
         raise BadInput(f"{wheel.what} has no {member}, so it is no wheel")
     return raw
 
@@ -123,11 +196,7 @@ def _read_member(wheel: WheelZip, member: str) -> bytes:
 def _check_metadata(raw: bytes, name: WheelName) -> str | None:
     fields = BytesHeaderParser().parsebytes(raw)
     project, version = str(fields.get("Name", "")), str(fields.get("Version", ""))
-    if not _is_same_release(project, version, name):
-        raise BadInput(
-            f"{name.file} says inside that it is {ascii(project)[:80]} {ascii(version)[:40]}",
-            remedy="rename the file to what it contains",
-        )
+    _check_release(project, version, name, f"says inside that it is {ascii(project)[:80]} {ascii(version)[:40]}")
     for requirement in fields.get_all("Requires-Dist", []):
         try:
             Requirement(str(requirement))
@@ -158,9 +227,7 @@ def _check_record(wheel: WheelZip, members: dict[str, Member], progress: Progres
         done += member.size
         progress.step(done, total, name)
         if digest.digest() != rows[name].digest:
-            raise BadInput(
-                f"{wheel.what}: {ascii(name)[:120]} does not match its hash in RECORD",
-                remedy="the file was damaged or changed after it was built; get or build it again",
-            )
+            text = f"{wheel.what}: {ascii(name)[:120]} does not match its hash in RECORD"
+            raise BadInput(text, remedy="the file was damaged or changed after it was built; get or build it again")
     if missing := set(rows) - members.keys():
         raise BadInput(f"{wheel.what}: RECORD lists {ascii(sorted(missing)[0])[:120]}, which is not in the wheel")

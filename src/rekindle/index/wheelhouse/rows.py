@@ -1,8 +1,7 @@
 """Short rows from full records, remembered so that a rebuild reads only the records that changed.
 
-A ``Piece`` is a row already written in the forms the site needs (its link, its JSON), so that a rebuild only
-joins strings. The memory is a cache: a record's inode, size and time stamp say whether its piece still holds.
-Losing or damaging the cache costs time and nothing else.
+A ``Piece`` is a row already written in the forms the site needs (its link, its JSON), so that a rebuild only joins
+strings. The memory is a cache, held against each record's inode, size and time: losing it costs nothing but time.
 """
 
 import contextlib
@@ -19,7 +18,7 @@ from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
 from rekindle.index.pages.fields import file_line
 from rekindle.index.pages.simple import entry_of, link_of
-from rekindle.index.wheelhouse.names import parse_name
+from rekindle.index.wheelhouse.reading import parse_name
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import load, shared_fields
 from rekindle.model.wheel import RowLibrary
@@ -63,9 +62,8 @@ def load_pieces(house: Wheelhouse) -> list[Piece]:
         old = memory.get(path.name)
         known[path.name] = old if old and old.stamp == stamp else piece_of(row_of(load(path, StoredWheel)), stamp)
         if len(known) > MAX_ENTRIES:
-            raise BadInput(
-                f"{house.root} holds more than {MAX_ENTRIES} wheels", remedy="split it into several wheelhouses"
-            )
+            more = f"{house.root} holds more than {MAX_ENTRIES} wheels"
+            raise BadInput(more, remedy="split it into several wheelhouses")
     # A reader without the right to write (a search in someone else's house) just remembers nothing.
     if known != memory and os.access(house.root, os.W_OK):
         write_atomically(place, msgspec.msgpack.encode((_FORMAT, known)))
@@ -73,8 +71,7 @@ def load_pieces(house: Wheelhouse) -> list[Piece]:
 
 
 def piece_of(row: WheelRow | VariantRow, stamp: tuple[int, int, int] = (0, 0, 0)) -> Piece:
-    """A row in every form the site needs. A variant wheel is listed for installers; the catalogue names only the plain
-    wheel it was made from."""
+    """A row in every form the site needs. A variant wheel is for installers: the catalogue names only the plain one."""
     raw, entry = msgspec.json.encode(row), entry_of(row)
     forms: Any = (raw, row.file, file_line(row), row.proven) if isinstance(row, WheelRow) else (b"",)
     digest = hashlib.sha256(raw).digest()[:16]

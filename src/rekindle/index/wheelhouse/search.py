@@ -36,6 +36,7 @@ class WantedWheel:
     versions: SpecifierSet | None = None
 
     def describe(self) -> dict[str, str]:
+        """What is asked for, by the options' names."""
         shown = {"gpus": "gpu", "system": "os", "machine": "arch", "versions": "version"}
         values = vars(self) | {"gpus": ", ".join(map(str, self.gpus))}
         return {shown.get(name, name): str(value) for name, value in values.items() if value}
@@ -44,22 +45,16 @@ class WantedWheel:
 def search(rows: Iterable[WheelRow], wanted: WantedWheel) -> tuple[list[tuple[WheelRow, Verdict]], list[Reason]]:
     """(what runs or may run, newest first; why the others do not)."""
     name = ", ".join(wanted.describe().values()) or "any machine"
-    hits: list[tuple[WheelRow, Verdict]] = []
-    refused: list[Reason] = []
-    for row in rows:
-        if wanted.project and row.project != wanted.project:
-            continue
-        verdict = verdict_for(row, wanted, name)
-        if verdict.runs is False:
-            why = verdict.because[0]
-            refused.append(Reason(code=why.code, text=f"{row.file}: {why.text}"))
-        else:
-            hits.append((row, verdict))
+    asked = (row for row in rows if not wanted.project or row.project == wanted.project)
+    judged = [(row, verdict_for(row, wanted, name)) for row in asked]
+    hits = [(row, verdict) for row, verdict in judged if verdict.runs is not False]
     hits.sort(key=lambda hit: (hit[1].runs is None, _newest_first(hit[0].version), hit[0].file))
-    return hits, refused
+    refused = [(row.file, verdict.because[0]) for row, verdict in judged if verdict.runs is False]
+    return hits, [Reason(code=why.code, text=f"{file}: {why.text}") for file, why in refused]
 
 
 def verdict_for(row: WheelRow, wanted: WantedWheel, name: str) -> Verdict:
+    """Does the wheel run on the machine, which is called ``name`` in the answer?"""
     if obstacle := _find_obstacle(row, wanted):
         return Verdict(machine=name, runs=False, because=(obstacle,))
     reasons: list[Reason] = []
@@ -106,17 +101,17 @@ def _takes_python(tag: str, python: str) -> bool:
     return not python.endswith("t") and Version(f"{least[0]}.{least[1:]}") <= Version(python)
 
 
+def _official_wheel(row: WheelRow) -> Flavour | None:
+    """The official wheel that this is, if it is one."""
+    return find_flavour(row.version, load_facts(), cuda=row.cuda, rocm=row.rocm) if row.project == "torch" else None
+
+
 def coverage(row: WheelRow, archs: tuple[str, ...], gpu: GpuArch, wanted: WantedWheel) -> Coverage:
     """Does code of this wheel with these targets run on the card?"""
     published = _official_wheel(row)
     code = GpuCode(archs, cuda=row.cuda, rocm=row.rocm, publisher=published.publisher if published else None)
     system = wanted.system or next((name for name in row.systems if name != "any"), None)
     return covers(code, gpu, system, load_facts())
-
-
-def _official_wheel(row: WheelRow) -> Flavour | None:
-    """The official wheel that this is, if it is one."""
-    return find_flavour(row.version, load_facts(), cuda=row.cuda, rocm=row.rocm) if row.project == "torch" else None
 
 
 def _judge_gpu(row: WheelRow, gpu: GpuArch, wanted: WantedWheel) -> tuple[bool | None, Reason]:

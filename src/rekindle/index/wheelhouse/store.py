@@ -1,10 +1,9 @@
 """The wheelhouse on disk: wheels, their metadata, and one record per wheel.
 
 ``wheels/<project>/<file>`` is the wheel and ``<file>.metadata`` beside it what PEP 658 asks for;
-``records/<project>/<file>.json`` is its :class:`StoredWheel`. The record is written last: a wheel exists for the
-index exactly when its record does, so a kill at any moment leaves the wheel in or out, never half in.
-Writers hold the lock only while they rename; the long copy happens before. What lies beside a wheel that is added and
-speaks about it (``build.json``, a signed statement, reports, proofs) is taken only where it is about exactly that file.
+``records/<project>/<file>.json`` is its :class:`StoredWheel`. The record is written last: a wheel exists for the index
+exactly when its record does, so a kill leaves it in or out, never half in. Writers hold the lock only while they
+rename, not for the long copy. What lies beside a wheel is taken only where it speaks about exactly that file.
 """
 
 import contextlib
@@ -29,8 +28,7 @@ from rekindle.formats.statement import IN_TOTO, MAX_ENVELOPE_BYTES, Check, prove
 from rekindle.host.files import read_head, sweep_left_behind, write_atomically
 from rekindle.host.redact import Redactor
 from rekindle.host.workspace import Workspace
-from rekindle.index.wheelhouse.names import WheelName, parse_name
-from rekindle.index.wheelhouse.reading import ReadWheel, read_wheel
+from rekindle.index.wheelhouse.reading import ReadWheel, WheelName, parse_name, read_wheel
 from rekindle.model.build import BuildResult
 from rekindle.model.document import MAX_DOCUMENT_BYTES, encode, load, read_bounded, shared_fields
 from rekindle.model.progress import Progress
@@ -45,6 +43,8 @@ _CHUNK = 1 << 20
 
 
 class Wheelhouse:
+    """Where everything lies below a ``root``."""
+
     def __init__(self, root: Path) -> None:
         self.root = root
         self.wheels, self.records, self.site = root / "wheels", root / "records", root / ".site"
@@ -56,8 +56,7 @@ class Wheelhouse:
         return self.records / project / f"{file}.json"
 
     def entry(self, file: str) -> StoredWheel:
-        name = parse_name(file)
-        path = self.record(name.project, name.file)
+        path = self.record(parse_name(file).project, file)
         if not path.is_file():
             raise BadInput(f"{file} is not in the wheelhouse {self.root}", remedy="rekindle index search --root DIR")
         return load(path, StoredWheel)
@@ -95,8 +94,7 @@ class Incoming:
 
 @contextlib.contextmanager
 def copied_in(house: Wheelhouse, source: Path, progress: Progress) -> Iterator[tuple[Path, str, int]]:
-    """A copy inside the wheelhouse, its digest and its size: the copy is checked, so that nobody can change it between
-    check and use."""
+    """A copy inside the wheelhouse, its digest and its size: nobody can change it between check and use."""
     waiting = house.root / ".incoming"
     folder = waiting / secrets.token_hex(8)
     try:
@@ -159,11 +157,10 @@ def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWhe
             target.parent.mkdir(parents=True, exist_ok=True)
             incoming.path.replace(target)
             write_atomically(target.with_name(f"{name.file}.metadata"), incoming.read.metadata)
-        if evidence.provenance is not None:
-            write_atomically(target.with_name(f"{name.file}.provenance"), evidence.provenance)
-        if entry.records:
-            lines = "".join(f"{shared.line}\n" for shared in entry.records)
-            write_atomically(target.with_name(f"{name.file}{RECORDS}"), lines)
+        beside = {".provenance": evidence.provenance, RECORDS: "".join(f"{each.line}\n" for each in entry.records)}
+        for suffix, content in beside.items():
+            if content:
+                write_atomically(target.with_name(f"{name.file}{suffix}"), content)
         if state != "already":
             write_atomically(record, encode(entry))
     warnings = (*incoming.read.warnings, *evidence.warnings)
@@ -213,10 +210,8 @@ def disk_errors(root: Path) -> Iterator[None]:
 def find_origin(wheel: Path, sha256: str) -> Origin | None:
     """From ``build.json`` beside the wheel, if it speaks about exactly this file."""
     path = wheel.with_name("build.json")
-    if not path.is_file():
-        return None
-    built = load(path, BuildResult)
-    if Path(built.wheel).name != wheel.name:
+    built = load(path, BuildResult) if path.is_file() else None
+    if built is None or Path(built.wheel).name != wheel.name:
         return None
     if built.wheel_sha256 != sha256:
         raise BadInput(
@@ -237,10 +232,8 @@ def find_provenance(wheel: Path, sha256: str, check: Check) -> tuple[bytes | Non
     raw = read_head(path, MAX_ENVELOPE_BYTES + 1)
     statement = read_statement(raw, path.name)
     if sha256 not in statement.subjects.values():
-        raise BadInput(
-            f"{path.name} is about another file than {wheel.name} (sha256 {sha256[:12]}…)",
-            remedy="it was changed after the build: build and sign it again",
-        )
+        text = f"{path.name} is about another file than {wheel.name} (sha256 {sha256[:12]}…)"
+        raise BadInput(text, remedy="it was changed after the build: build and sign it again")
     envelope = statement.envelope
     if envelope and envelope.payload_type == IN_TOTO and signed_by(envelope, check) is not None:
         return provenance_object(raw, path.name), None
@@ -256,10 +249,8 @@ def check_report(report: WheelReport, name: WheelName, size: int) -> None:
     }
     for field, (claimed, actual) in claims.items():
         if claimed is not None and claimed != actual:
-            raise BadInput(
-                f"the report is about another file than {name.file}: {field} is {claimed} in it, and {actual} here",
-                remedy="leave --report out: the wheel is then inspected itself",
-            )
+            text = f"the report is about another file than {name.file}: {field} is {claimed} in it, and {actual} here"
+            raise BadInput(text, remedy="leave --report out: the wheel is then inspected itself")
 
 
 def broken_claims(report: WheelReport | None) -> tuple[str, ...]:
@@ -289,14 +280,13 @@ def split_proofs(files: Sequence[str]) -> tuple[list[tuple[Path, bytes]], list[P
 def take_record(raw: bytes, place: str, sha256: str, report: WheelReport | None, check: Check) -> SharedRecord:
     """What somebody shared about this very file, if nothing in its bytes or in the record itself speaks against it."""
     read = read_record(GivenRecord(place, raw), check)
-    record = read.record
-    if record is None:
+    if (record := read.record) is None:
         raise BadInput(f"{place} is neither a verification nor a record of one: {read.why}")
     if record.wheel_sha256 != sha256:
         raise BadInput(f"{place} is about another file (sha256 {record.wheel_sha256[:12]}…)")
-    kernels = report.gpu.kernels if report is not None and not report.quick else None
-    targets = (*kernels.sass, *kernels.ptx, *kernels.gfx) if kernels is not None else ()
-    code = GpuCode(targets, report.cuda, report.rocm) if report is not None and targets else None
+    kernels = report.gpu.kernels if report and not report.quick else None
+    targets = (*kernels.sass, *kernels.ptx, *kernels.gfx) if kernels else ()
+    code = GpuCode(targets, report.cuda, report.rocm) if report and targets else None
     if why := find_doubt(record, load_facts(), code, redact=Redactor().text):
         raise BadInput(f"{place} is doubtful: {why}", remedy="leave it out")
     return SharedRecord(line=json.dumps(json.loads(raw), ensure_ascii=True), signer=read.signer)
@@ -311,7 +301,5 @@ def check_about(sha256: str, file: str, proofs: tuple[VerifyReport, ...]) -> Non
                 remedy=f"rekindle verify --wheel {file} --save proof.json makes one that does",
             )
         if proof.wheel_sha256 != sha256:
-            raise BadInput(
-                f"the proof is about another file (sha256 {proof.wheel_sha256[:12]}…) than {file} ({sha256[:12]}…)",
-                remedy=f"rekindle verify --wheel {file} --save proof.json",
-            )
+            text = f"the proof is about another file (sha256 {proof.wheel_sha256[:12]}…) than {file} ({sha256[:12]}…)"
+            raise BadInput(text, remedy=f"rekindle verify --wheel {file} --save proof.json")
