@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rekindle.errors import StageFailed
-from rekindle.host.files import write_atomically
+from rekindle.host.files import text_at, write_atomically
 from rekindle.host.process import start_background
 from rekindle.host.processes import process_mark
 from rekindle.host.text import last_line
@@ -79,9 +79,8 @@ class Daemon:
         return pid
 
     def last_words(self) -> str:
-        with contextlib.suppress(OSError):
-            return last_line(self.log.read_text(encoding="utf-8", errors="replace"), "it said nothing")
-        return "it has no log"
+        """What its log ends with."""
+        return last_line(text_at(self.log), "it said nothing") if self.log.exists() else "it has no log"
 
     def end(self) -> bool:
         """End it with all it started; False where it does not run here."""
