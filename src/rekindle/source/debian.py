@@ -7,6 +7,7 @@ machine's entries with "deb" turned into "deb-src" and the suite we need. apt ch
 import os
 import re
 import shutil
+from collections import deque
 from collections.abc import Iterator
 from email.parser import HeaderParser
 from pathlib import Path
@@ -16,6 +17,7 @@ from rekindle.host.download import download
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.process import run_long
 from rekindle.model.progress import Progress
+from rekindle.model.toml import read_beside
 from rekindle.source.archive import unpack
 from rekindle.source.origins import DebianSource, supplement_for
 
@@ -42,12 +44,9 @@ def fetch_file(
         raise MissingTool("there is no apt-get here, so no Debian source package", remedy="fetch with git instead")
     if package.suite is None:
         return _from_pool(package, folder, ending, apt, progress)
-    entries = source_entries(apt, package.suite)
-    if not entries:
-        raise StageFailed(
-            f"none of this machine's apt sources is a Debian archive that may have {package.suite}",
-            remedy="fetch with git instead",
-        )
+    if not (entries := source_entries(apt, package.suite)):
+        message = f"none of this machine's apt sources is a Debian archive that may have {package.suite}"
+        raise StageFailed(message, remedy="fetch with git instead")
     options = _apt_options(folder / "apt" / package.suite, entries)
     progress.stage("apt", f"source index of {package.suite}")
     _apt(["apt-get", *options, "-q", "update"], folder, progress)
@@ -60,10 +59,9 @@ def fetch_file(
         # Another file of the package may be gone from the mirror; this one is all we want.
         if _find_file(package, folder, ending) is None:
             raise
-    file = _find_file(package, folder, ending)
-    if file is None:
-        raise StageFailed(f"apt brought no {ending.removesuffix('.*')} of {pinned}")
-    return file
+    if file := _find_file(package, folder, ending):
+        return file
+    raise StageFailed(f"apt brought no {ending.removesuffix('.*')} of {pinned}")
 
 
 def _from_pool(package: DebianSource, folder: Path, ending: str, apt: Path, progress: Progress) -> Path:
@@ -83,9 +81,8 @@ def _from_pool(package: DebianSource, folder: Path, ending: str, apt: Path, prog
 
 
 def _find_file(package: DebianSource, folder: Path, ending: str) -> Path | None:
-    pattern = f"{package.package}_{_version(package, ending)}{ending}"
-    files = [path for path in folder.glob(pattern) if path.suffix not in (".asc", ".part", ".json")]
-    return files[0] if files else None
+    files = folder.glob(f"{package.package}_{_version(package, ending)}{ending}")
+    return next((path for path in files if path.suffix not in (".asc", ".part", ".json")), None)
 
 
 def _version(package: DebianSource, ending: str) -> str:
@@ -97,35 +94,23 @@ def _apt_options(root: Path, entries: list[str]) -> list[str]:
     for name in ("lists/partial", "cache/archives/partial", "sources"):
         (root / name).mkdir(parents=True, exist_ok=True)
     write_atomically(root / "sources" / "rekindle.sources", "\n\n".join(entries) + "\n")
-    settings = {
-        "Dir::Etc::sourcelist": "/dev/null",
-        "Dir::Etc::sourceparts": root / "sources",
-        "Dir::State::lists": root / "lists",
-        "Dir::State::status": "/dev/null",
-        "Dir::Cache": root / "cache",
-        "APT::Get::List-Cleanup": "0",
-        # apt drops to a user that cannot write here when root runs it.
-        "APT::Sandbox::User": "root",
-        "Acquire::Languages": "none",
-        "Acquire::Retries": "3",
-    }
-    return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+    settings = read_beside(__file__, "apt.toml", dict[str, str])
+    lines = (f"{name}={value.replace('{root}', str(root))}" for name, value in settings.items())
+    return [word for line in lines for word in ("-o", line)]
 
 
 def _apt(argv: list[str], folder: Path, progress: Progress) -> None:
-    lines: list[str] = []
+    lines: deque[str] = deque(maxlen=20)
 
     def on_line(line: str) -> None:
         lines.append(line)
-        del lines[:-20]
         if line.startswith("Get:"):
             progress.step(len(lines), None, line[4:])
 
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
-    code = run_long(argv, cwd=folder, env=environment, on_line=on_line)
-    if code:
+    if code := run_long(argv, cwd=folder, env=environment, on_line=on_line):
         errors = [line for line in lines if line.startswith(("E:", "W:"))]
-        raise CommandFailed(("apt-get", *argv[-3:]), code, errors or lines)
+        raise CommandFailed(("apt-get", *argv[-3:]), code, errors or list(lines))
 
 
 def _from_lines(text: str, suite: str) -> Iterator[str]:

@@ -44,14 +44,10 @@ def hipify(root: Path, *, python: str | None = None, progress: Progress | None =
                 (root / path).unlink()
             mark.unlink()
         ours = {file.path for file in journal.read_record(root).files}
-        foreign = [path for path in git.dirty() if path not in ours]
-        if foreign:
-            raise StageFailed(
-                f"{foreign[0]} has uncommitted changes that are not ours; hipify would bury them",
-                remedy="commit or undo them first",
-            )
-        within = _own_paths(root, ours)
-        history.stage(git, within)
+        if foreign := [path for path in git.dirty() if path not in ours]:
+            message = f"{foreign[0]} has uncommitted changes that are not ours; hipify would bury them"
+            raise StageFailed(message, remedy="commit or undo them first")
+        history.stage(git, _own_paths(root, ours))
         history.commit(git, f"rekindle: {len(tree.patches)} patches")
         git.tag(history.PATCHED_TAG, force=True)
         before = _snapshot(root)
@@ -60,13 +56,14 @@ def hipify(root: Path, *, python: str | None = None, progress: Progress | None =
         _run(root, python or sys.executable, listener)
         after = _snapshot(root)
         changed = {path for path, stamp in after.items() if before.get(path) != stamp} | (set(before) - set(after))
-        history.stage(git, _own_paths(root, changed))
+        own = _own_paths(root, changed)
+        history.stage(git, own)
         history.commit(git, f"rekindle: hipify ({len(changed)} files)")
         git.tag(history.HIPIFIED_TAG, force=True)
         record = journal.read_record(root)
         journal.write_record(root, msgspec.structs.replace(record, hipified=True))
         mark.unlink()
-    inner = changed - _own_paths(root, changed)
+    inner = changed - own
     notes = (f"{len(inner)} of them lie in submodules and are in no commit of this tree",) if inner else ()
     return msgspec.structs.replace(_shown(status(root)), changed=tuple(sorted(changed)), notes=notes)
 
@@ -79,12 +76,9 @@ def undo(root: Path) -> SourceTree:
         git = history.open_history(root)
         if not record.hipified or not history.has_tag(git, history.PATCHED_TAG):
             raise BadInput(f"{root} was not hipified by us")
-        later = git.run("rev-list", f"{history.HIPIFIED_TAG}..HEAD").split()
-        if later:
-            raise StageFailed(
-                f"{len(later)} commits of yours lie on top of hipify",
-                remedy="keep them first: rekindle source save-patches",
-            )
+        if later := git.run("rev-list", f"{history.HIPIFIED_TAG}..HEAD").split():
+            remedy = "keep them first: rekindle source save-patches"
+            raise StageFailed(f"{len(later)} commits of yours lie on top of hipify", remedy=remedy)
         _reset(git)
         for tag in (history.PATCHED_TAG, history.HIPIFIED_TAG):
             git.run("tag", "--delete", tag)
@@ -109,10 +103,8 @@ def _run(root: Path, python: str, progress: Progress) -> None:
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"}
     code = run_long([python, str(root / SCRIPT)], cwd=root, env=environment, on_line=on_line)
     if code:
-        raise StageFailed(
-            f"{SCRIPT} ended with exit code {code}: {last_words}",
-            remedy="the same command cleans up and begins again",
-        )
+        remedy = "the same command cleans up and begins again"
+        raise StageFailed(f"{SCRIPT} ended with exit code {code}: {last_words}", remedy=remedy)
 
 
 def _reset(git: Git) -> None:

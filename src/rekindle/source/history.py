@@ -1,13 +1,11 @@
 """Our marks in a tree's history: the tags between upstream, our patches and hipify, and commits of our own.
 
-A tree with git gets them in its own repository. For one without, or without a commit yet, a private repository
-in ``.rekindle/git`` holds them, so that "what did we change" is one git command there too.
-
-``rekindle-base`` upstream as it came · ``rekindle-patched`` with our patches · ``rekindle-hipified`` after hipify
-
-The user's own commits after these marks can be saved as patch files with headers, ready to be filled in and kept.
+A tree with git gets them in its own repository; one without, or without a commit yet, in a private one
+(``.rekindle/git``), so that "what did we change" is one git command there too. The user's own commits after these marks
+can be saved as patch files with headers, ready to be filled in and kept.
 """
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,11 +18,14 @@ from rekindle.source import journal
 from rekindle.source.patches import BASE_TAG, parse_patch
 from rekindle.source.tree import tree_version
 
+# BASE_TAG is upstream as it came; these are with our patches, and after hipify.
 PATCHED_TAG = "rekindle-patched"
 HIPIFIED_TAG = "rekindle-hipified"
 AUTHOR = "rekindle@localhost"
 _IDENTITY = ("-c", "user.name=rekindle", "-c", f"user.email={AUTHOR}", "-c", "commit.gpgsign=false")
 _BATCH = 500
+_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-commit-id", "--no-color")
+_FORMAT = "%H%x00%an <%ae>%x00%as%x00%ae%x00%B"
 
 
 def open_history(root: Path) -> Git:
@@ -64,20 +65,15 @@ def stage(git: Git, paths: Iterable[str]) -> None:
     everything = sorted(set(paths))
     for first in range(0, len(everything), _BATCH):
         batch = everything[first : first + _BATCH]
-        there = [path for path in batch if (git.root / path).exists() or (git.root / path).is_symlink()]
-        if there:
+        if there := [path for path in batch if os.path.lexists(git.root / path)]:
             git.run("add", "--force", "--", *there, timeout=600.0)
-        gone = [path for path in batch if path not in there]
-        if gone:
+        if gone := [path for path in batch if path not in there]:
             git.run("rm", "--quiet", "--cached", "--ignore-unmatch", "--", *gone, timeout=600.0)
 
 
 def has_tag(git: Git, name: str) -> bool:
+    """Is there such a tag?"""
     return git.ask("rev-parse", "-q", "--verify", f"refs/tags/{name}").ok
-
-
-_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-commit-id", "--no-color")
-_FORMAT = "%H%x00%an <%ae>%x00%as%x00%ae%x00%B"
 
 
 def save_patches(root: Path, folder: Path, *, base: str | None = None) -> SavedPatches:
@@ -103,7 +99,10 @@ def save_patches(root: Path, folder: Path, *, base: str | None = None) -> SavedP
         diff = git.run("-c", "core.quotepath=false", "diff-tree", "-p", *_DIFF, "--root", commit)
         words = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:50].rstrip("-")
         name = f"{len(files) + 1:04d}-{words or 'change'}.patch"
-        content = f"{_header(subject, body, author, sha, date, version)}---\n{diff}"
+        why = "".join(f" {line.strip() or '.'}\n" for line in body.strip().splitlines())
+        head = f"Description: {subject.strip() or 'no description'}\n{why}Author: {' '.join(author.split())}\n"
+        head += f"Origin: local, commit {sha}\nApplies-To:\n version =={version}\nLast-Update: {date.strip()}\n"
+        content = f"{head}---\n{diff}"
         try:
             parse_patch(content.encode("utf-8", "surrogateescape"), project, id=name, origin=name)
         except BadInput as error:
@@ -117,16 +116,3 @@ def save_patches(root: Path, folder: Path, *, base: str | None = None) -> SavedP
     if git.dirty():
         skipped.append("uncommitted changes are not saved: commit them first")
     return SavedPatches(root=str(root), base=start, files=tuple(files), skipped=tuple(skipped))
-
-
-def _header(subject: str, body: str, author: str, sha: str, date: str, version: str) -> str:
-    lines = [f"Description: {subject.strip() or 'no description'}"]
-    lines += [f" {line.strip()}" if line.strip() else " ." for line in body.strip().splitlines()]
-    lines += [
-        f"Author: {' '.join(author.split())}",
-        f"Origin: local, commit {sha}",
-        "Applies-To:",
-        f" version =={version}",
-        f"Last-Update: {date.strip()}",
-    ]
-    return "\n".join(lines) + "\n"

@@ -50,6 +50,8 @@ class Supplement(DebianSource, frozen=True, kw_only=True):
 
 
 class Origins(Part, frozen=True, kw_only=True):
+    """``origins.toml``."""
+
     schema: int
     project: dict[str, Upstream]
     debian: tuple[DebianPackage, ...] = ()
@@ -57,10 +59,12 @@ class Origins(Part, frozen=True, kw_only=True):
 
 
 def load_origins() -> Origins:
+    """Our table."""
     return read_beside(__file__, "origins.toml", Origins)
 
 
 def upstream(project: str) -> Upstream:
+    """Where a project itself is to be had."""
     known = load_origins().project
     if project not in known:
         raise BadInput(f"there is no source address for {project!r}", remedy=f"known: {', '.join(known)}")
@@ -68,14 +72,13 @@ def upstream(project: str) -> Upstream:
 
 
 def debian_package(project: str, version: str) -> DebianPackage:
-    rows = [row for row in load_origins().debian if row.project == project]
-    for row in rows:
-        if row.version == version:
-            return row
-    have = ", ".join(row.version for row in rows) or "none"
-    raise BadInput(
-        f"Debian has no {project} {version} that we know of (known: {have})", remedy="leave out --from debian"
-    )
+    """Debian's package of that very release."""
+    rows = {row.version: row for row in load_origins().debian if row.project == project}
+    if version in rows:
+        return rows[version]
+    have = ", ".join(rows) or "none"
+    remedy = "leave out --from debian"
+    raise BadInput(f"Debian has no {project} {version} that we know of (known: {have})", remedy=remedy)
 
 
 def supplement_for(project: str, version: str) -> Supplement | None:
