@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from rekindle.build.elastic import CompilerJob, JobDecision, Situation, decide, foretell
 from rekindle.build.frontend import BY_JOBSERVER
@@ -56,8 +57,9 @@ class FollowedJob(CompilerJob):
     of_server: bool = False
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
+    """How it stood at one moment since the beginning: bytes, and numbers of jobs."""
+
     seconds: float
     used: int
     available: int
@@ -104,6 +106,7 @@ class Governor:
         return decision
 
     def look(self, root: int) -> float:
+        """The same; gives the seconds until it must look again."""
         self.tick(root)
         return self.interval
 
@@ -127,17 +130,16 @@ class Governor:
             available, total, self.limited_by = max(0, self.budget - used), min(self.budget, total), "--memory"
         waiting = sum(job.waits for job in self._jobs.values())
         served = sum(job.of_server for job in self._jobs.values())
-        decision = decide(
-            Situation(
-                available=available,
-                total=total,
-                jobs=tuple(job for job in self._jobs.values() if not job.waits),
-                max_jobs=1 if self.solo else max(1, self.max_jobs - waiting + served),
-                # Behind sccache a new job is its small client; what it compiles here is seen when it starts.
-                typical=CLIENT_BYTES if self.server is not None else self.learnt.typical(),
-                pressure=memory.pressure if self.budget is None else 0.0,
-            )
+        situation = Situation(
+            available=available,
+            total=total,
+            jobs=tuple(job for job in self._jobs.values() if not job.waits),
+            max_jobs=1 if self.solo else max(1, self.max_jobs - waiting + served),
+            # Behind sccache a new job is its small client; what it compiles here is seen when it starts.
+            typical=CLIENT_BYTES if self.server is not None else self.learnt.typical(),
+            pressure=memory.pressure if self.budget is None else 0.0,
         )
+        decision = decide(situation)
         if waiting or served:
             decision = dataclasses.replace(decision, jobs=max(1, decision.jobs + waiting - served))
         self._carry_out(decision, now)
