@@ -5,6 +5,7 @@ the middle of a thousand lines. What counts, in this order: the summary the tree
 cache, and for GPU architectures the flags in build.ninja themselves.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -34,16 +35,11 @@ _PLACE = re.compile(r"\S*/\S*")
 
 def summary_lines(lines: Iterable[str]) -> list[str]:
     """From the last "Summary" headline to the end of its block."""
-    block: list[str] = []
-    inside = False
-    for line in lines:
-        if "Summary" in line and "***" in line:
-            block, inside = [], True
-        elif inside and line.startswith("--"):
-            block.append(line)
-        elif inside and line.strip():
-            inside = False
-    return block
+    rows = list(lines)
+    begins = [number for number, line in enumerate(rows, 1) if "Summary" in line and "***" in line]
+    below = rows[begins[-1] :] if begins else []
+    block = itertools.takewhile(lambda line: line.startswith("--") or not line.strip(), below)
+    return [line for line in block if line.startswith("--")]
 
 
 def read_summary(lines: Sequence[str]) -> dict[str, str]:

@@ -117,8 +117,7 @@ def torch_of(host: Host, python: str) -> Torch:
     """The torch that a Python has, by its metadata; nothing is imported."""
     interpreter = ask_interpreter(host, python)
     contents = ask_contents(host, python)
-    version = contents.versions.get("torch")
-    if version is None:
+    if (version := contents.versions.get("torch")) is None:
         raise BadInput(f"{python} has no torch", remedy=f"{python} -m pip install torch, or --against torch==2.6.0")
     # The wheels of PyPI leave the flavour out of their name, and tell it in their version.py.
     return _read_torch((contents.torch or {}).get("__version__") or version, interpreter.short)
@@ -202,8 +201,7 @@ def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter, agains
     assert plan.build is not None
     if against:
         return _pin_wheel(Path(against)) if against.endswith(".whl") else against
-    pin = plan.build.pins.get("torch")
-    if pin:
+    if pin := plan.build.pins.get("torch"):
         return pin_requirement("torch", pin)
     files = wheels.glob(f"torch-{plan.torch or ''}*-{interpreter.tag.removesuffix('t')}-{interpreter.tag}-*.whl")
     newest = max(files, key=lambda path: path.stat().st_mtime, default=None)
@@ -267,8 +265,7 @@ def toolkit_for_cmake(host: Host, plan: Plan, torch: Fact, root: Path) -> str | 
     that it is named; None where none is wanted, or the plan's own is."""
     if plan.build is None or plan.cuda or plan.rocm or "(CUDA " not in (torch.found or "") or not finds_torch(root):
         return None
-    home = cuda_home(host, {**plan.build.cmake, **plan.build.env}, plan.cuda)
-    if home and all(
+    if (home := cuda_home(host, {**plan.build.cmake, **plan.build.env}, plan.cuda)) and all(
         any(host.glob(str(PurePosixPath(home, folder, f"{name}*"))) for folder in LIBRARY_FOLDERS)
         for name in _OF_A_WHOLE_TOOLKIT
     ):

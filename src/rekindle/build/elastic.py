@@ -68,10 +68,9 @@ def reserve_of(total: int) -> int:
 
 
 def decide(now: Situation) -> JobDecision:
-    """What is to happen now."""
     reserve = reserve_of(now.total)
-    running = sorted((job for job in now.jobs if not job.paused), key=lambda job: job.started)
-    waiting = sorted((job for job in now.jobs if job.paused), key=lambda job: job.started)
+    oldest_first = sorted(now.jobs, key=lambda job: job.started)
+    running, waiting = ([job for job in oldest_first if job.paused == paused] for paused in (False, True))
     resume: list[int] = []
     if not running and waiting:
         running.append(waiting.pop(0))

@@ -119,11 +119,14 @@ class FarmWork:
 
     def end(self) -> None:
         """Look no more; what is counted now is final."""
-        if not self._done.is_set():
-            self.counts = self.client.counts(self.host) or self.counts
+        self._count()
         self._done.set()
         if self._thread.is_alive():
             self._thread.join()
+
+    def _count(self) -> None:
+        if not self._done.is_set():
+            self.counts = self.client.counts(self.host) or self.counts
 
     def _watch(self) -> None:
         while not self._done.wait(LOOK_SECONDS):
@@ -131,8 +134,7 @@ class FarmWork:
 
     def compilations(self) -> list[model.FarmCompilation]:
         """Everything that sccache was asked for, in the order it ended."""
-        if not self._done.is_set():
-            self.counts = self.client.counts(self.host) or self.counts
+        self._count()
         with contextlib.suppress(OSError), self._log.open(encoding="utf-8", errors="replace") as lines:
             return read_compilations(lines, self.counts)
         return []
@@ -140,15 +142,13 @@ class FarmWork:
     def suspects(self) -> tuple[list[model.DistrustedWorker], set[str] | None]:
         """Who returned wrong bytes, as far as can be told, and the names of all objects that must be made again; None:
         all there are."""
-        wrong = self.lines("wrong")
-        if not wrong:
+        if not (wrong := self.lines("wrong")):
             return [], set()
         jobs = self.compilations()
         date = datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
         workers: list[model.DistrustedWorker] = []
         for path in wrong:
-            tries = [job for job in jobs if job.object == file_name(path)]
-            makers = {"the cache" if job.from_cache else job.where for job in tries}
+            makers = {"the cache" if job.from_cache else job.where for job in jobs if job.object == file_name(path)}
             maker = makers.pop() if len(makers) == 1 else None
             workers.append(model.DistrustedWorker(address=maker or "unknown", object=path, date=date))
         liars = {worker.address for worker in workers}

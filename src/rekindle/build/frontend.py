@@ -53,7 +53,6 @@ class FrontEnd:
 
     @property
     def build_tree(self) -> Path:
-        """The folder that everything is made in."""
         return self.root / "build"
 
     @property

@@ -152,8 +152,7 @@ class Governor:
         for root in job_roots(tree, children, self.server):
             there.add(root.pid)
             family = [root, *processes.below(root.pid, children)]
-            job = self._jobs.get(root.pid)
-            if job is None:
+            if (job := self._jobs.get(root.pid)) is None:
                 match = _OUTPUT.search(" ".join(processes.command_line(root.pid)))
                 output = match[1].strip("\"'") if match else ""
                 job = self._jobs[root.pid] = FollowedJob(
@@ -194,9 +193,9 @@ class Governor:
         for key in decision.kill:
             self.killed.append(self._jobs[key].output)
             processes.kill(self._jobs[key].pids)
+        self.pauses += len(decision.pause)
         for key in decision.pause:
             self._jobs[key].paused, self._jobs[key].paused_at = True, now
-            self.pauses += 1
         for key in decision.resume:
             self._jobs[key].paused = False
             processes.go_on(self._jobs[key].pids)
@@ -280,8 +279,7 @@ def elastic_jobs(
     """The jobs of one build. ``farm`` is how many jobs other machines take."""
     most, budget = options.jobs or farm or cores(), options.memory_bytes
     shared = os.environ.get(SHARED_JOBSERVER) if options.jobs is None and options.farm is None else None
-    knows = ninja.release >= JOBSERVER_NINJA
-    if knows and not shared:
+    if (knows := ninja.release >= JOBSERVER_NINJA) and not shared:
         with governed_jobs(history, key, most, budget) as jobs:
             yield jobs
         return

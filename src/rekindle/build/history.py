@@ -93,7 +93,6 @@ class ObjectCosts:
         self._by_kind.setdefault(kind_of(output), []).append(peak)
 
     def history(self) -> History:
-        """All of it, to be kept."""
         return History(objects=dict(sorted(self._objects.items())))
 
 

@@ -78,8 +78,7 @@ def launcher_of(client: SccacheClient, own: Mapping[str, str], jobs: int | None)
 
 def find_launcher(host: Host, name: str, settings: Mapping[str, str], root: Path, logs: Path) -> Launcher:
     """``root`` is the source tree; ``logs`` a folder of the workspace, for a launcher that only writes a log."""
-    path = host.which(name)
-    if not path:
+    if not (path := host.which(name)):
         raise MissingTool(f"{name} is not on this machine", remedy=f"install {name}, or build without --launcher")
     # distcc's own settings reach it with the plan's environment alone.
     env, jobs, own = before_each_compiler(name, path), None, {} if name == "distcc" else settings_for(name, settings)
@@ -146,8 +145,7 @@ def count_from_here(host: Host, launcher: Launcher) -> Launcher:
 
 def statistics(host: Host, launcher: Launcher) -> dict[str, str]:
     """What the cache did during this build, in words; empty where it does not count."""
-    after = _launcher_counts(host, launcher)
-    if not after:
+    if not (after := _launcher_counts(host, launcher)):
         return {"launcher": launcher.name}
     begun = {language: launcher.before.get(language, (0, 0)) for language in after}
     counts = {name: (good - begun[name][0], every - begun[name][1]) for name, (good, every) in after.items()}
@@ -198,12 +196,11 @@ def _launcher_counts(host: Host, launcher: Launcher) -> dict[str, tuple[int, int
 
 def without_masquerades(path: str) -> tuple[str, list[str]]:
     """PATH without folders whose ``gcc`` or ``c++`` is really a cache in disguise, and those folders."""
-    folders: list[str] = []
-    dropped: list[str] = []
-    for folder in path.split(os.pathsep):
-        disguised = any(
-            Path(os.path.realpath(os.path.join(folder, name))).name in _MASQUERADE  # noqa: PTH118
-            for name in ("c++", "g++", "gcc", "cc")
-        )
-        (dropped if disguised and folder else folders).append(folder)
-    return os.pathsep.join(folders), dropped
+
+    def is_disguised(folder: str) -> bool:
+        drivers = (os.path.join(folder, name) for name in ("c++", "g++", "gcc", "cc"))  # noqa: PTH118
+        return bool(folder) and any(Path(os.path.realpath(driver)).name in _MASQUERADE for driver in drivers)
+
+    folders = path.split(os.pathsep)
+    dropped = list(filter(is_disguised, folders))
+    return os.pathsep.join(folder for folder in folders if folder not in dropped), dropped

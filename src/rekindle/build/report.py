@@ -95,9 +95,7 @@ def _title(result: BuildResult) -> tuple[str, str]:
 
 def time_line(edges: Sequence[Edge]) -> tuple[list[Bar], int, float, list[float]]:
     """Bars in lanes, runs one after another; (bars, lanes, total seconds, where runs begin)."""
-    ends: dict[int, int] = {}
-    for edge in edges:
-        ends[edge.run] = max(ends.get(edge.run, 0), edge.end)
+    ends = {run: max(edge.end for edge in edges if edge.run == run) for run in {edge.run for edge in edges}}
     begins = itertools.accumulate((ends[run] for run in sorted(ends)), initial=0)
     offsets = dict(zip(sorted(ends), begins, strict=False))
     total = max(1, sum(ends.values()))
@@ -182,8 +180,7 @@ def _giants(edges: Sequence[Edge]) -> Iterator[tuple[float, str]]:
         return
     took = (max(edge.end for edge in steps) - min(edge.start for edge in steps)) / 1000
     idle, late = idle_tail(steps, jobs)
-    saved = min(idle, took - packed_seconds(steps, jobs))
-    if saved >= took * WORTH:
+    if (saved := min(idle, took - packed_seconds(steps, jobs))) >= took * WORTH:
         files = [(file_name(edge.outputs[0]).removesuffix(".o").removesuffix(".obj"), edge) for edge in late[:3]]
         names = ", ".join(f"{file} ({edge.seconds:.0f} s)" for file, edge in files)
         yield saved, _QUICKER["giants"].format(saved=saved, jobs=jobs, names=names)

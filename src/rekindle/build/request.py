@@ -69,7 +69,6 @@ def make_order(options: BuildOptions) -> BuildOrder:
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan in a file."""
     if not path.is_file():
         remedy = "'rekindle plan --build --json > plan.json', then --plan plan.json"
         raise BadInput(f"there is no plan at {path}", remedy=remedy)

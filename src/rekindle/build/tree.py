@@ -81,7 +81,6 @@ def load_state(build_tree: Path) -> TreeState | None:
 
 
 def save_state(build_tree: Path, state: TreeState) -> None:
-    """Write it into the tree."""
     write_atomically(build_tree / FILE_NAME, encode(state))
 
 
@@ -154,20 +153,17 @@ def free_files(path: Path) -> int | None:
 
 def refuse_few_files(build_tree: Path) -> None:
     """Stop before anything starts where not even small files fit; free space was asked for with all the rest."""
-    files = free_files(build_tree.parent)
-    if files is not None and files < START_FREE_FILES:
+    if (files := free_files(build_tree.parent)) is not None and files < START_FREE_FILES:
         message = f"only {files} more files fit on the disk of {build_tree}, however small (inodes)"
         raise BadInput(message, remedy="'df -i' shows it; delete many small files, or build on another disk")
 
 
 def stop_before_full(build_tree: Path) -> None:
     """Called now and then while compiling: a full disk corrupts, an orderly stop does not."""
-    free = shutil.disk_usage(build_tree).free
-    if free < MIN_FREE_BYTES:
+    if (free := shutil.disk_usage(build_tree).free) < MIN_FREE_BYTES:
         remedy = "free some space; the same command continues"
         raise Interrupted(f"stopped: only {free / 2**20:.0f} MiB are left on the disk of {build_tree}", remedy=remedy)
-    files = free_files(build_tree)
-    if files is not None and files < MIN_FREE_FILES:
+    if (files := free_files(build_tree)) is not None and files < MIN_FREE_FILES:
         message = f"stopped: only {files} more files fit on the disk of {build_tree}, however small (inodes)"
         raise Interrupted(message, remedy="delete many small files ('df -i'); the same command continues")
 
@@ -185,7 +181,10 @@ def clean(build_tree: Path) -> bool:
     if not any((build_tree / name).exists() or list(build_tree.glob(f"{name}.*")) for name in _OURS):
         remedy = "remove it yourself if it is one"
         raise BadInput(f"{build_tree} does not look like a build tree, so --clean does not touch it", remedy=remedy)
-    installed = _installed_files(build_tree, root)
+    # Files CMake installed inside the source tree; nothing outside it, whatever the list says.
+    lines = text_at(build_tree / "install_manifest.txt").splitlines()
+    paths, inside = [path for line in lines if (path := Path(line.strip())).is_absolute()], root.resolve()
+    installed = [path for path in paths if inside in path.parent.resolve().parents and not path.is_dir()]
     trash = root / f"{TRASH}{os.getpid()}"
     try:
         rename_patiently(build_tree, trash, 0.2)
@@ -199,14 +198,6 @@ def clean(build_tree: Path) -> bool:
             path.unlink()
     _remove_tree(trash)
     return True
-
-
-def _installed_files(build_tree: Path, root: Path) -> list[Path]:
-    """Files CMake installed inside the source tree; nothing outside it, whatever the list says."""
-    lines = text_at(build_tree / "install_manifest.txt").splitlines()
-    inside, paths = root.resolve(), (Path(line.strip()) for line in lines)
-    named = (path for path in paths if path.is_absolute() and inside in path.parent.resolve().parents)
-    return [path for path in named if not path.is_dir()]
 
 
 def _remove_tree(path: Path) -> None:

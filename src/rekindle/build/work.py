@@ -294,8 +294,7 @@ def run_ninja(
         code, _ = run_supervised(argv, folder, env, log=log, supervise=supervise)
         if not code:
             return {}
-        failures = failed_commands(log)
-        if not failures:
+        if not (failures := failed_commands(log)):
             last = last_line("\n".join(log.recent))
             raise StageFailed(f"Ninja ended with exit code {code}: {last[:200]}", remedy=f"its log: {log.path}")
         printed = {each.outputs[0]: [line.strip() for line in each.printed if line.strip()] for each in failures}

@@ -131,8 +131,7 @@ def _sandbox_fix(host: Host, words: str) -> str:
 
 
 def _check_disk(host: Host, scratch: Path) -> Check:
-    disk = host.disk(str(scratch))
-    if disk is None:
+    if (disk := host.disk(str(scratch))) is None:
         return Check(id="disk", status="warn", found="unknown", want=f"{_GOOD_GIB:.0f} GiB")
     free = disk.free / GIB
     status: CheckStatus = "ok" if free >= _GOOD_GIB else "warn" if free >= _LEAST_GIB else "fail"

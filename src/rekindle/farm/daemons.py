@@ -84,8 +84,7 @@ class Daemon:
 
     def end(self) -> bool:
         """End it with all it started; False where it does not run here."""
-        pid = self.find()
-        if pid is not None:
+        if (pid := self.find()) is not None:
             end_group(pid)
             self.note.unlink(missing_ok=True)
         return pid is not None

@@ -88,7 +88,6 @@ def scheduler_files(folder: FarmFolder, farm: Farm, listen: str, hidden: FarmSec
 
 
 def farm_text(farm: Farm) -> str:
-    """``farm.toml``."""
     return render_table(msgspec.to_builtins(farm))
 
 

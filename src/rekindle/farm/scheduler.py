@@ -71,8 +71,7 @@ def farm_up(
     workers |= {place: FarmWorker(name=worker_name(place), address=place) for place in guests if place not in workers}
     made = Farm(scheduler=reached, cache=cache or (saved.cache if saved else None), workers=tuple(workers.values()))
     daemon = scheduler_daemon(folder)
-    pid = daemon.find()
-    if pid and address != before:
+    if (pid := daemon.find()) and address != before:
         raise BadInput(f"the scheduler runs at {before}, not at {address}", remedy="rekindle farm down, then up again")
     if host.system != "linux":
         remedy = "docs/farm.md says how Windows takes part"

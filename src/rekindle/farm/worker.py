@@ -111,7 +111,12 @@ def farm_join(
         return _join_by_ssh(host, folder, ssh, address=address, remote=remote, dry_run=dry_run, progress=listener)
     text = conf.read_invitation(line) if line else _renew_invitation(folder, host, address)
     if text.address is None:
-        return _join_as_client(folder, text, dry_run=dry_run)
+        if folder.scheduler.exists():
+            raise BadInput(f"{folder.root} is a farm of its own", remedy="another folder: --farm FOLDER")
+        known = Farm(scheduler=text.scheduler, cache=text.cache)
+        files = {folder.client: conf.client_text(known, text.token), folder.table: conf.farm_text(known)}
+        conf.write_files({} if dry_run else files)
+        return FarmJoin(folder=str(folder.root), scheduler=text.scheduler, state="client")
     place = place_of(folder, text.address)
     memory = host.memory()
     report = FarmJoin(folder=str(folder.root), scheduler=text.scheduler, address=text.address, state="running")
@@ -142,8 +147,7 @@ def _renew_invitation(folder: FarmFolder, host: Host, address: str | None) -> co
     farm = load_farm(folder)
     if conf.load_secrets(folder) is None:
         for place in worker_places(folder):
-            table = conf.read_settings(place.daemon.conf)
-            if table and address in (None, table["public_addr"]):
+            if (table := conf.read_settings(place.daemon.conf)) and address in (None, table["public_addr"]):
                 url, worker, token = table["scheduler_url"], table["public_addr"], table["scheduler_auth"]["token"]
                 return conf.InvitationText(scheduler=url, address=worker, token=token, machine=host.machine)
     if address:
@@ -153,15 +157,6 @@ def _renew_invitation(folder: FarmFolder, host: Host, address: str | None) -> co
     ports = [write_address(ip, port) for port in range(WORKER_PORT, WORKER_PORT + 20)]
     running = next((place for place in ports if place_of(folder, place).daemon.find()), None)
     return invitation_for(folder, host, running or next((place for place in ports if is_free(place)), ports[0]))
-
-
-def _join_as_client(folder: FarmFolder, text: conf.InvitationText, *, dry_run: bool) -> FarmJoin:
-    if folder.scheduler.exists():
-        raise BadInput(f"{folder.root} is a farm of its own", remedy="another folder: --farm FOLDER")
-    if not dry_run:
-        farm = Farm(scheduler=text.scheduler, cache=text.cache)
-        conf.write_files({folder.client: conf.client_text(farm, text.token), folder.table: conf.farm_text(farm)})
-    return FarmJoin(folder=str(folder.root), scheduler=text.scheduler, state="client")
 
 
 def _start_worker(
@@ -201,8 +196,7 @@ def _wait_for_end(place: WorkerPlace, pid: int) -> None:
 
 def end_worker(place: WorkerPlace) -> bool:
     """End the worker of these files, with what it was compiling; its toolchains stay for the next time."""
-    ended = place.daemon.end()
-    if ended and place.scratch:
+    if (ended := place.daemon.end()) and place.scratch:
         shutil.rmtree(place.scratch / "build", ignore_errors=True)
     return ended
 

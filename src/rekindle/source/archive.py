@@ -169,7 +169,6 @@ class _Plain:
         self._file = cast("IO[bytes]", opened)
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes, never without a bound."""
         if size < 0 or size > MAX_READ:
             raise tarfile.ReadError(f"one header wants {size} bytes")
         return self._file.read(size)
@@ -181,7 +180,6 @@ class _Plain:
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
-        """Where it stands."""
         return self._file.tell()
 
 

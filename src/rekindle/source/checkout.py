@@ -122,8 +122,7 @@ def _prepare(git: Git, url: str, reference: Path | None) -> None:
 
 
 def _submodules(git: Git, mirrors: Sequence[Mirror], progress: Progress) -> None:
-    named = find_submodules(git.root)
-    if not named or not missing_submodules(git.root):
+    if not (named := find_submodules(git.root)) or not missing_submodules(git.root):
         return
     progress.stage("submodules", f"{len(named)} and those inside them")
     for path in named:

@@ -147,8 +147,7 @@ def choose_for(
     if folder is not None:
         if not folder.is_dir():
             raise BadInput(f"{folder} is not a directory of patches", remedy="give it with --patches DIR")
-        own = load_patches(project, folder)
-        if not own:
+        if not (own := load_patches(project, folder)):
             raise BadInput(f"{folder} holds no *.patch file")
         taken = {patch.id for patch in own}
         patches = (*(patch for patch in patches if patch.id not in taken), *own)

@@ -25,8 +25,7 @@ from rekindle.model.supply import TreePart
 from rekindle.source import journal
 from rekindle.source.archive import unpack
 from rekindle.source.checkout import check_out, check_place, parse_mirror
-from rekindle.source.debian import fetch_file, find_packaged
-from rekindle.source.origins import debian_package, upstream
+from rekindle.source.origins import debian_package, fetch_file, find_packaged, upstream
 from rekindle.source.patches import status
 from rekindle.source.supply import Headers, fill, with_parts
 from rekindle.source.tree import check_wanted, recognise, tree_version
@@ -178,8 +177,7 @@ def _tag(wanted: FetchOptions) -> str:
 
 def _archive(wanted: FetchOptions, place: str, cache: Path, progress: Progress) -> Path:
     if place == "tarball":
-        pattern = upstream(wanted.project).tarball
-        if pattern is None:
+        if (pattern := upstream(wanted.project).tarball) is None:
             raise BadInput(f"{wanted.project} publishes no source archive with submodules", remedy="leave out --from")
         _tag(wanted)
         place = pattern.format(version=wanted.release)

@@ -58,7 +58,6 @@ def read_record(root: Path) -> TreeRecord:
 
 
 def write_record(root: Path, record: TreeRecord) -> None:
-    """Keep it in the tree."""
     with writing(root):
         _make_folder(root)
         write_atomically(folder(root) / "tree.json", encode(record))

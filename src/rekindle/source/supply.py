@@ -5,8 +5,6 @@ touched: a tree with its submodules stays as it is. Headers, sources and librari
 holds are fetched by pip, known by their checksum and kept in the cache.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os
@@ -48,8 +46,7 @@ def survey(root: Path, release: str) -> tuple[TreePart, ...]:
     """Every third party of a torch tree: what it is there, or that it is missing."""
     supplied = {part.path: part for part in journal.read_record(root).supply}
     rows = {row.folder: row for row in parts_for(release)}
-    listed = find_submodules(root)
-    if not listed:
+    if not (listed := find_submodules(root)):
         # A tarball without the list: what setup.py looks for, and what we know of this release.
         folders = rows if (root / "cmake/Dependencies.cmake").is_file() else ()
         listed = dict.fromkeys((*folders, *listed_by_setup(root)))
@@ -58,8 +55,7 @@ def survey(root: Path, release: str) -> tuple[TreePart, ...]:
 
 def _look_at(root: Path, path: str, url: str | None, row: ThirdParty | None, supplied: TreePart | None) -> TreePart:
     part = functools.partial(TreePart, name=row.name if row else path.removeprefix("third_party/"), path=path)
-    ours = is_ours(root, path)
-    if not ours and is_empty(root / path):
+    if not (ours := is_ours(root, path)) and is_empty(root / path):
         return part(way="submodule", ready=False, detail="not there")
     if supplied and (ours or supplied.way in ("copy", "index")):
         return supplied
@@ -75,7 +71,7 @@ def fill(
     host: Host,
     packaging: Packaging,
     progress: Progress,
-    headers: Headers | None = None,
+    headers: "Headers | None" = None,
     backend: str | None = None,
     cuda: str | None = None,
 ) -> tuple[TreePart, ...]:
@@ -154,7 +150,7 @@ def _index_origin(row: ThirdParty) -> str | None:
     return f"package index: {row.index.file} sha256:{row.index.sha256}" if row.index else None
 
 
-def _from_index(root: Path, row: ThirdParty, headers: Headers | None, backend: str | None) -> TreePart:
+def _from_index(root: Path, row: ThirdParty, headers: "Headers | None", backend: str | None) -> TreePart:
     assert row.index is not None
     done = TreePart(name=row.name, path=row.folder, way="index", origin=_index_origin(row))
     unused = msgspec.structs.replace(done, way="off", origin=f"not used without {row.index.backend}")

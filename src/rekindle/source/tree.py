@@ -8,8 +8,6 @@ another commit), the commonest source error of all. Without git the tree's own `
 gone too (a Debian tarball), only what ``setup.py`` would look for can be told.
 """
 
-from __future__ import annotations
-
 import ast
 import configparser
 import hashlib
@@ -97,7 +95,7 @@ def tree_digest(root: Path, git: Git | None, record: TreeRecord, project: str, v
     return total.hexdigest()
 
 
-def _add_content(root: Path, total: hashlib._Hash, *, made: str) -> bool:
+def _add_content(root: Path, total: "hashlib._Hash", *, made: str) -> bool:
     """Hash names and contents if the tree is small; False, and nothing hashed, if it is not. ``made`` is the file that
     setup.py writes at each run (all of these projects do)."""
     paths: list[str] = []

@@ -102,8 +102,7 @@ def find_compilers(host: Host, settings: Mapping[str, str]) -> tuple[Tool, Tool]
     under a name of its own (g++-11 alone, Visual Studio's outside its prompt)."""
     paths: dict[str, str | None] = {}
     for name, choices in _PLAIN_NAMES.items():
-        asked = settings.get(name) or settings.get(_CMAKE_NAMES[name])
-        if asked:
+        if asked := settings.get(name) or settings.get(_CMAKE_NAMES[name]):
             path = asked if Path(asked).is_absolute() and os.access(asked, os.X_OK) else host.which(asked)
             paths[name] = path or _find_unnumbered(host, asked)
             if not paths[name]:
@@ -211,8 +210,7 @@ def _note_sdk(host: Asking, compiler: Compiler) -> Compiler:
     if isinstance(answer, str):
         host.gap("Visual Studio's environment", f"vcvars64.bat: {answer}")
         return compiler
-    sdk = answer.get("WindowsSDKVersion", "").strip("\\")
-    if not sdk:
+    if not (sdk := answer.get("WindowsSDKVersion", "").strip("\\")):
         host.gap("Windows SDK", "vcvars64.bat found none (add 'Windows SDK' in the Visual Studio Installer)")
     return replace(compiler, note=f"{compiler.note}, Windows SDK {sdk or 'missing'}")
 
@@ -222,8 +220,7 @@ def _list_toolsets(host: Asking, instance: dict[str, Any]) -> Iterator[Compiler]
     name = str(instance.get("displayName") or instance.get("productId") or "Visual Studio")
     if instance.get("isComplete") is False:
         host.gap(name, "its installation is not complete (open the Visual Studio Installer and repair it)")
-    directories = host.glob(rf"{root}\VC\Tools\MSVC\*")
-    if not directories:
+    if not (directories := host.glob(rf"{root}\VC\Tools\MSVC\*")):
         host.gap(name, "it has no C++ toolset (the workload 'Desktop development with C++' is not installed)")
     default = text_of(host.read(rf"{root}\VC\Auxiliary\Build\Microsoft.VCToolsVersion.default.txt")).strip()
     for directory in directories:

@@ -127,8 +127,7 @@ class UsableCuda(NamedTuple):
 
 def find_usable_cuda(host: Host) -> UsableCuda:
     """Let the nvcc that a build would take compile one kernel: what it refuses, it refuses here."""
-    nvcc = find_nvcc(host, {})
-    if nvcc is None:
+    if (nvcc := find_nvcc(host, {})) is None:
         return UsableCuda(why_not="No nvcc was found: CPU only.")
     listed = host.run([nvcc, "--list-gpu-arch"], timeout=10.0)
     emits = tuple(Sm.from_number(int(number)) for number in _GPU_ARCH.findall(listed.out))

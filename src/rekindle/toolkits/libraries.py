@@ -52,8 +52,7 @@ def pip_pieces(answers: Mapping[str, Interpreter]) -> tuple[Toolkit, ...]:
     """Toolkits that live in Pythons' site-packages; each place once, however many links lead there."""
     pieces: dict[tuple[str, str, str], Toolkit] = {}
     for name, package in (item for answer in answers.values() for item in answer.packages.items()):
-        match = re.fullmatch(r"(.+?)(?:_cu(\d+))?", name)
-        if match is None or match[1] not in PLACES["pieces"]:
+        if (match := re.fullmatch(r"(.+?)(?:_cu(\d+))?", name)) is None or match[1] not in PLACES["pieces"]:
             continue
         kind, version, path = PLACES["pieces"][match[1]], package.version, package.path
         note = "pip" + (f", for CUDA {match[2]}" if match[2] else "")

@@ -35,11 +35,8 @@ def choose(patches: Sequence[Patch], context: Context) -> tuple[Choice, ...]:
     served: dict[str, str] = {}
     for patch in patches:
         verdict, why = holds(patch.applies, context)
-        if patch.group and verdict == "needed":
-            if patch.group in served:
-                verdict, why = "not-needed", f"{served[patch.group]} does the same"
-            else:
-                served[patch.group] = patch.id
+        if patch.group and verdict == "needed" and (first := served.setdefault(patch.group, patch.id)) != patch.id:
+            verdict, why = "not-needed", f"{first} does the same"
         choices.append(Choice(patch, verdict, why))
     return tuple(choices)
 

@@ -29,8 +29,6 @@ MAX_FILE_BYTES = 64 << 20
 
 
 class Choice(NamedTuple):
-    """A patch, whether it is needed, and why."""
-
     patch: Patch
     verdict: Verdict
     why: str
@@ -99,7 +97,6 @@ class Survey:
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """What is to be written."""
         changed = {path: content for path, content in self.after.items() if content != self.before[path]}
         return tuple(Edit(path, self.before[path], new, path in self.executable) for path, new in changed.items())
 
@@ -227,8 +224,7 @@ def _reverse_by_hand(
     for mine in reversed(record.patches):
         if path not in mine.files:
             continue
-        patch = known.get(mine.id)
-        if patch is None or patch.sha256 != mine.sha256:
+        if (patch := known.get(mine.id)) is None or patch.sha256 != mine.sha256:
             message = f"{path} was edited after patch {mine.id}, and that patch is no longer known in the form applied"
             remedy = f"the file as it was before all patches lies in {journal.folder(root) / 'originals'}"
             raise StageFailed(message, remedy=remedy)

@@ -100,6 +100,10 @@ def parse_patch(raw: bytes, project: str, *, id: str, origin: str) -> Patch:
     date = fields["Last-Update"][0]
     if not _DATE.match(date):
         raise BadInput(f"{origin}: Last-Update is {date!r}, not a date such as 2026-11-15")
+    blocks = [[line for line in block.splitlines() if line.strip()] for block in fields["Applies-To"]]
+    applies = tuple(tuple(read_condition(line, origin=origin) for line in block) for block in blocks)
+    if not all(applies):
+        raise BadInput(f"{origin}: Applies-To says nothing; 'version *' means every version")
     title, _, why = fields["Description"][0].partition("\n")
     files = read_diff(diff, origin=origin)
     for file in files:
@@ -114,7 +118,7 @@ def parse_patch(raw: bytes, project: str, *, id: str, origin: str) -> Patch:
         why=" ".join(why.split()),
         origin=fields["Origin"][0],
         date=date,
-        applies=tuple(_conditions(block, origin) for block in fields["Applies-To"]),
+        applies=applies,
         files=files,
         sha256=hashlib.sha256(raw).hexdigest(),
         raw=raw,
@@ -132,12 +136,6 @@ def _example(block: str, origin: str) -> dict[str, str]:
             raise BadInput(f"{origin}: Example cannot read {line!r}", remedy="write for example 'compiler gcc 14.2'")
         facts[key] = value.strip()
     return facts
-
-
-def _conditions(block: str, origin: str) -> "tuple[Condition, ...]":
-    if not block.strip():
-        raise BadInput(f"{origin}: Applies-To says nothing; 'version *' means every version")
-    return tuple(read_condition(line, origin=origin) for line in block.splitlines() if line.strip())
 
 
 def _read_fields(head: bytes, origin: str) -> dict[str, list[str]]:
@@ -173,8 +171,7 @@ class Context:
 
     def get(self, key: str) -> str | None:
         """The fact of this key; None where nobody knows."""
-        value = self.facts.get(key)
-        if value is None and key == "place" and self.root is not None:
+        if (value := self.facts.get(key)) is None and key == "place" and self.root is not None:
             return "blanks" if " " in str(self.root.absolute()) else "plain"
         # Nobody sets CMAKE_POLICY_VERSION_MINIMUM unless they say so.
         return "0" if value is None and key == "policy-minimum" else value
@@ -198,8 +195,7 @@ class Condition:
         """Does it hold? None where what it hangs on is not known."""
         if self.key == "file":
             return self._holds_file(context.root)
-        value = context.get(self.key)
-        if value is None:
+        if (value := context.get(self.key)) is None:
             return None
         if value == ABSENT:
             return False
