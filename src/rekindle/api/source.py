@@ -87,9 +87,9 @@ def source_hipify(
     root: Path, *, python: str | None = None, undo: bool = False, progress: Progress | None = None
 ) -> SourceTree:
     """CUDA sources into HIP with the tree's own tool, as a commit of its own; or back."""
-    from rekindle.source import hipify
+    from rekindle.source import history
 
-    return hipify.undo(root) if undo else hipify.hipify(root, python=python, progress=progress)
+    return history.undo_hipify(root) if undo else history.hipify(root, python=python, progress=progress)
 
 
 def source_status(root: Path, options: PatchOptions | None = None, **choices: Any) -> SourceTree:

@@ -5,9 +5,11 @@ the middle of a thousand lines. What counts, in this order: the summary the tree
 cache, and for GPU architectures the flags in build.ninja themselves.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rekindle.formats.cmake_cache import is_true, read_cmake_cache
 from rekindle.formats.ninja import read_build_ninja
@@ -15,6 +17,7 @@ from rekindle.host.files import read_head
 from rekindle.host.text import text_of
 from rekindle.model.build import Fact
 from rekindle.model.plan import Plan
+from rekindle.model.toml import read_beside
 
 SUMMARY_FILE = "rekindle-summary.txt"
 _SUMMARY = re.compile(r"--\s+([A-Za-z][\w +]*?)\s*: ?(.*)")
@@ -22,34 +25,21 @@ _SWITCH = re.compile(r"(?:USE|BUILD)_\w+")
 _GENCODE = re.compile(r"arch=compute_(\d+[af]?),code=(sm|compute)_(\d+[af]?)|--generate-code=\S*?code=\[?([^]\s]+)")
 _VARIANT = re.compile(r"^(sm_\d+)[af]$")
 _OFFLOAD = re.compile(r"--(?:offload-arch|amdgpu-target)=(gfx[0-9a-f]+)")
-_REASON = re.compile(
-    r"not found|NOT find|disabl|Not compiling|turning off|cannot|CMake Warning|not supported|missing|unavailable",
-    re.IGNORECASE,
-)
-# Names the summary uses for what the user calls by its product.
-_SAME = {"openblas": "open", "mkl": "mkl", "eigen": "eigen", "accelerate": "accelerate", "blis": "flame"}
-# What else configure calls it where it says why.
-_ALSO = {"ROCM": ("HIP",)}
+_WORDS = read_beside(__file__, "configure_words.toml", dict[str, Any])
+_REASON = re.compile("|".join(_WORDS["reason"]), re.IGNORECASE)
 # A script of CMake that compiles one object: "cmake … -P x.hip.o.cmake", "… -P x.cu.o.Release.cmake".
 _RUNS = re.compile(r"""\s-P\s+(?:"([^"]+\.o(?:bj)?(?:\.\w+)?\.cmake)"|(\S+\.o(?:bj)?(?:\.\w+)?\.cmake)(?=\s|$))""")
 _SCRIPT_BYTES = 1 << 20
 _PLACE = re.compile(r"\S*/\S*")
-# Settings that steer configure but say nothing about the result.
-_STEERING = ("USE_SYSTEM_", "USE_NINJA", "USE_CCACHE", "BUILD_TEST", "USE_PRECOMPILED")
 
 
 def summary_lines(lines: Iterable[str]) -> list[str]:
     """From the last "Summary" headline to the end of its block."""
-    block: list[str] = []
-    inside = False
-    for line in lines:
-        if "Summary" in line and "***" in line:
-            block, inside = [], True
-        elif inside and line.startswith("--"):
-            block.append(line)
-        elif inside and line.strip():
-            inside = False
-    return block
+    rows = list(lines)
+    begins = [number for number, line in enumerate(rows, 1) if "Summary" in line and "***" in line]
+    below = rows[begins[-1] :] if begins else []
+    block = itertools.takewhile(lambda line: line.startswith("--") or not line.strip(), below)
+    return [line for line in block if line.startswith("--")]
 
 
 def read_summary(lines: Sequence[str]) -> dict[str, str]:
@@ -61,12 +51,9 @@ def planned_settings(plan: Plan) -> dict[str, str]:
     """What the plan asserts, and every switch it sets; an assert wins."""
     assert plan.build is not None
     settings = {**plan.build.cmake, **plan.build.env}
-    switches = {
-        name: value
-        for name, value in settings.items()
-        if (_SWITCH.fullmatch(name) or name in ("BLAS", "CMAKE_BUILD_TYPE")) and not name.startswith(_STEERING)
-    }
-    return {**switches, **plan.build.asserts}
+    names = (name for name in settings if _SWITCH.fullmatch(name) or name in ("BLAS", "CMAKE_BUILD_TYPE"))
+    switches = (name for name in names if not name.startswith(tuple(_WORDS["steering"])))
+    return {**{name: settings[name] for name in switches}, **plan.build.asserts}
 
 
 def check_configuration(plan: Plan, build_tree: Path, summary: Sequence[str], log: Sequence[str]) -> tuple[Fact, ...]:
@@ -101,14 +88,14 @@ def _compare(name: str, planned: str, summary: Mapping[str, str], cache: Mapping
         ok = is_true(planned) == is_true(value)
     else:
         plain = planned.lower()
-        ok = value.lower() in (plain, _SAME.get(plain, plain))
+        ok = value.lower() in (plain, _WORDS["same"].get(plain, plain))
     return Fact(name=name, wanted=planned, found=value, ok=ok, where=where if ok else _reason(name, log) or where)
 
 
 def _reason(name: str, log: Sequence[str]) -> str | None:
     """The line of configure that says why, if one does."""
     plain = re.sub(r"^(?:USE|BUILD)_", "", name)
-    word = re.compile("|".join(map(re.escape, (plain, *_ALSO.get(plain, ())))), re.IGNORECASE)
+    word = re.compile("|".join(map(re.escape, (plain, *_WORDS["also"].get(plain, ())))), re.IGNORECASE)
     for at, line in enumerate(log):
         # A folder that happens to be called so is no reason.
         if _REASON.search(line) and word.search(_PLACE.sub("", " ".join(log[at : at + 3]))):

@@ -1,10 +1,9 @@
 """What compiles against torch: torchvision, torchaudio, flash-attn, anybody's own; and its torch, the planned one.
 
-An extension is known by what it says: a setup.py that uses ``torch.utils.cpp_extension``, or CMake that finds Torch.
-Its own switches come from the tables of companions; one that is not in them gets what every such build understands.
-A plan for torch is also a plan for them: the same compiler, toolkit and architectures, in the words of their own
-setup.py. The torch they are compiled against is the wheel that the workspace holds, or what the plan pins; any other
-(pip would take the newest) gives libraries that do not load.
+An extension is known by what it says: a setup.py that uses ``torch.utils.cpp_extension``, or CMake that finds Torch. A
+plan for torch is also a plan for it: the same compiler, toolkit and architectures, in the words of its own setup.py
+(from the tables of companions, else what every such build understands). It is compiled against the wheel that the
+workspace holds, or what the plan pins; any other torch (pip would take the newest) gives libraries that do not load.
 """
 
 import platform
@@ -17,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from rekindle.build.environment import build_names
+from rekindle.build.environment import NAMES
 from rekindle.compat.companions import accepted_arch
 from rekindle.compat.resources import rows_for
 from rekindle.errors import BadInput
@@ -55,6 +54,8 @@ _PROBE = (
 
 
 class Extension(NamedTuple):
+    """As its tree calls it."""
+
     name: str
     version: str
 
@@ -65,10 +66,17 @@ def find_extension(root: Path) -> Extension | None:
     by_cmake = bool(_FINDS_TORCH.search(_read_text(root / "CMakeLists.txt"))) and bool(setup or project)
     if not _USES_TORCH.search(setup) and not by_cmake:
         return None
+    info = r"(?m)^{}:[ \t]*(\S+)[ \t\r]*$"
+    quoted = r"(?<!\w){}\s*=\s*['\"]([A-Za-z0-9][A-Za-z0-9._+-]*)['\"]"
+
+    def first(*ways: tuple[str, str, str]) -> str | None:
+        matches = (re.search(form.format(name), text) for text, form, name in ways)
+        return next((match[1] for match in matches if match), None)
+
     pkg_info = _read_text(root / "PKG-INFO")
-    name = _pkg_field(pkg_info, "Name") or _quoted_value(setup, "name") or _quoted_value(project, "name") or root.name
-    version = _pkg_field(pkg_info, "Version") or _quoted_value(setup, "__version__") or _quoted_value(setup, "version")
-    version = version or _quoted_value(project, "version") or "0"
+    name = first((pkg_info, info, "Name"), (setup, quoted, "name"), (project, quoted, "name")) or root.name
+    own = ((setup, quoted, "__version__"), (setup, quoted, "version"), (project, quoted, "version"))
+    version = first((pkg_info, info, "Version"), *own) or "0"
     plain = str(canonicalize_name(re.sub(r"[^A-Za-z0-9._-]", "-", name)[:80]))
     return Extension(plain, version if version[:1].isdigit() else "0")
 
@@ -85,16 +93,6 @@ def _read_text(path: Path) -> str:
     return text_of(read_head(path, _READ)) if path.is_file() else ""
 
 
-def _pkg_field(text: str, name: str) -> str | None:
-    match = re.search(rf"^{name}:[ \t]*(\S+)[ \t\r]*$", text, re.MULTILINE)
-    return match[1] if match else None
-
-
-def _quoted_value(text: str, name: str) -> str | None:
-    match = re.search(rf"(?<!\w){name}\s*=\s*['\"]([A-Za-z0-9][A-Za-z0-9._+-]*)['\"]", text)
-    return match[1] if match else None
-
-
 class Torch(NamedTuple):
     """What is known of a torch: release, flavour and the Python it is for."""
 
@@ -105,28 +103,21 @@ class Torch(NamedTuple):
 
 def torch_in(against: str | None) -> Torch:
     """What an extension is compiled against: a wheel's path, or ``torch==2.6.0+cpu``."""
-    if not against:
-        return Torch()
-    python = None
+    if not against or not against.endswith(".whl"):
+        return _read_torch((against or "").partition("==")[2], None)
     try:
-        if against.endswith(".whl"):
-            _, version, _, tags = parse_wheel_filename(Path(against).name)
-            text = str(version)
-            match = re.fullmatch(r"cp(\d)(\d+)", next(iter(tags)).interpreter)
-            python = f"{match[1]}.{match[2]}" if match else None
-        else:
-            text = against.partition("==")[2]
+        _, version, _, tags = parse_wheel_filename(Path(against).name)
     except ValueError:
         return Torch()
-    return _read_torch(text, python)
+    match = re.fullmatch(r"cp(\d)(\d+)", next(iter(tags)).interpreter)
+    return _read_torch(str(version), f"{match[1]}.{match[2]}" if match else None)
 
 
 def torch_of(host: Host, python: str) -> Torch:
     """The torch that a Python has, by its metadata; nothing is imported."""
     interpreter = ask_interpreter(host, python)
     contents = ask_contents(host, python)
-    version = contents.versions.get("torch")
-    if version is None:
+    if (version := contents.versions.get("torch")) is None:
         raise BadInput(f"{python} has no torch", remedy=f"{python} -m pip install torch, or --against torch==2.6.0")
     # The wheels of PyPI leave the flavour out of their name, and tell it in their version.py.
     return _read_torch((contents.torch or {}).get("__version__") or version, interpreter.short)
@@ -166,7 +157,7 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
         return plan
     _refuse_other_release(plan, tree)
     row = next((row for row in load_facts().supply.switches if row.project == tree.project), None)
-    passed_on = (*build_names().shared, *(row.own if row else ()))
+    passed_on = (*NAMES.shared, *(row.own if row else ()))
     env = {name: value for name, value in plan.build.env.items() if name in passed_on}
     switches: dict[str, str] = getattr(row, plan.backend) if row else SWITCHES[plan.backend]
     arm = platform.machine().lower() in ("aarch64", "arm64")
@@ -181,16 +172,9 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
         # Both write it into their metadata; another torch would not load them.
         env["PYTORCH_VERSION"] = plan.torch.split("+")[0]
     pins = {name: pin for name, pin in plan.build.pins.items() if name in ("setuptools", "wheel", "numpy", "torch")}
-    recipe = BuildRecipe(
-        source=tree.project,
-        origin=plan.build.origin,
-        env=env,
-        pins={"ninja": "", **pins},
-        compiler=plan.build.compiler,
-        toolchain=plan.build.toolchain,
-        arch_list=archs if plan.build.arch_list else (),
-        memory_gib=plan.build.memory_gib,
-    )
+    passed = {name: getattr(plan.build, name) for name in ("origin", "compiler", "toolchain", "memory_gib")}
+    arch_list = archs if plan.build.arch_list else ()
+    recipe = BuildRecipe(source=tree.project, env=env, pins={"ninja": "", **pins}, arch_list=arch_list, **passed)
     return msgspec.structs.replace(plan, project=tree.project, build=recipe, arch_list=archs)
 
 
@@ -198,11 +182,9 @@ def _refuse_other_release(plan: Plan, tree: SourceTree) -> None:
     row = load_facts().release(plan.torch or "")
     paired = getattr(row, tree.project, None) if row else None
     if paired and tree.version[:1].isdigit() and paired.split(".")[:2] != tree.version.split(".")[:2]:
-        raise BadInput(
-            f"the plan is for torch {plan.torch}, whose {tree.project} is {paired}, but {tree.root} is {tree.version}",
-            remedy=f"rekindle source fetch --project {tree.project} --release {paired}   # or plan for the torch that"
-            f" {tree.version} belongs to",
-        )
+        why = f"the plan is for torch {plan.torch}, whose {tree.project} is {paired}, but {tree.root} is {tree.version}"
+        remedy = f"rekindle source fetch --project {tree.project} --release {paired}"
+        raise BadInput(why, remedy=f"{remedy}   # or plan for the torch that {tree.version} belongs to")
 
 
 def with_settings(plan: Plan, settings: Mapping[str, str]) -> Plan:
@@ -219,22 +201,17 @@ def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter, agains
     assert plan.build is not None
     if against:
         return _pin_wheel(Path(against)) if against.endswith(".whl") else against
-    pin = plan.build.pins.get("torch")
-    if pin:
+    if pin := plan.build.pins.get("torch"):
         return pin_requirement("torch", pin)
-    tag = interpreter.tag.removesuffix("t")
-    matches = sorted(
-        wheels.glob(f"torch-{plan.torch or ''}*-{tag}-{interpreter.tag}-*.whl"), key=lambda path: path.stat().st_mtime
-    )
-    if not matches:
+    files = wheels.glob(f"torch-{plan.torch or ''}*-{interpreter.tag.removesuffix('t')}-{interpreter.tag}-*.whl")
+    newest = max(files, key=lambda path: path.stat().st_mtime, default=None)
+    if newest is None:
         named = f"--project {plan.project}" if plan.project in PAIRED_PACKAGES else plan.project
-        raise BadInput(
-            f"{plan.project} is compiled against torch {plan.torch or ''}, and {wheels} has no wheel of it for"
-            f" Python {interpreter.version}",
-            remedy=f"rekindle build {named} --against torch=={plan.torch or '2.6.0'}"
-            "   # a published one; or build torch first",
-        )
-    return _pin_wheel(matches[-1])
+        why = f"{plan.project} is compiled against torch {plan.torch or ''}, and {wheels} has no wheel of it for"
+        remedy = f"rekindle build {named} --against torch=={plan.torch or '2.6.0'}"
+        remedy += "   # a published one; or build torch first"
+        raise BadInput(f"{why} Python {interpreter.version}", remedy=remedy)
+    return _pin_wheel(newest)
 
 
 def _pin_wheel(wheel: Path) -> str:
@@ -267,13 +244,12 @@ def check_torch(host: Host, target: TargetPython, plan: Plan, say: Callable[[str
     kits, here = ([(torch[kit] or "").split(".")[:2] for kit in ("cuda", "rocm")] for torch in (planned, actual))
     if (plan.torch and plan.torch.split("+")[0] != release) or not (plan_is_for_cpu or kits == here):
         flavour = flavour_name(actual["cuda"], minor(actual["rocm"]) if actual["rocm"] else None)
-        raise BadInput(
-            f"{plan.project} was planned for torch {_words(planned)}, but the torch in {target.python}"
-            f" is {_words(actual)}",
-            remedy=f"rekindle plan --build --torch {release} --variant"
-            f" {flavour} --json > plan.json, then the same command with --plan plan.json;"
-            " or build the planned torch first",
+        why = f"{plan.project} was planned for torch {_words(planned)}, but the torch in {target.python}"
+        remedy = (
+            f"rekindle plan --build --torch {release} --variant {flavour} --json > plan.json, then the same command"
         )
+        remedy += " with --plan plan.json; or build the planned torch first"
+        raise BadInput(f"{why} is {_words(actual)}", remedy=remedy)
     if plan_is_for_cpu and (actual["cuda"] or actual["rocm"]) and say:
         say(f"{plan.project} gets no GPU code: the plan is for the CPU, torch is {_words(actual)}")
     return Fact(name="torch", wanted=_words(planned), found=_words(actual), ok=True, where="asked of the target Python")
@@ -289,8 +265,7 @@ def toolkit_for_cmake(host: Host, plan: Plan, torch: Fact, root: Path) -> str | 
     that it is named; None where none is wanted, or the plan's own is."""
     if plan.build is None or plan.cuda or plan.rocm or "(CUDA " not in (torch.found or "") or not finds_torch(root):
         return None
-    home = cuda_home(host, {**plan.build.cmake, **plan.build.env}, plan.cuda)
-    if home and all(
+    if (home := cuda_home(host, {**plan.build.cmake, **plan.build.env}, plan.cuda)) and all(
         any(host.glob(str(PurePosixPath(home, folder, f"{name}*"))) for folder in LIBRARY_FOLDERS)
         for name in _OF_A_WHOLE_TOOLKIT
     ):
@@ -300,8 +275,6 @@ def toolkit_for_cmake(host: Host, plan: Plan, torch: Fact, root: Path) -> str | 
     index = next((row.index for row in rows if row.name == "cpu" and row.index and same_prefix(release, row.torch)), "")
     env = {"PIP_EXTRA_INDEX_URL": index} if index else {}
     line = paste_with(env, f"rekindle build --source {pasted(str(root))} --against torch=={release}+cpu")
-    raise BadInput(
-        f"{plan.project}'s CMake reads torch's own CMake files, and those of torch {torch.found} stop where there is no"
-        " CUDA toolkit with its libraries, for a CPU build too",
-        remedy=f"install the toolkit, or: {line}",
-    )
+    why = f"{plan.project}'s CMake reads torch's own CMake files, and those of torch {torch.found} stop where there is"
+    end = "no CUDA toolkit with its libraries, for a CPU build too"
+    raise BadInput(f"{why} {end}", remedy=f"install the toolkit, or: {line}")

@@ -27,6 +27,7 @@ class CompilerJob:
 
     @property
     def growth(self) -> int:
+        """Bytes that it will still ask for."""
         return max(0, self.expected - self.rss)
 
 
@@ -68,13 +69,12 @@ def reserve_of(total: int) -> int:
 
 def decide(now: Situation) -> JobDecision:
     reserve = reserve_of(now.total)
-    running = sorted((job for job in now.jobs if not job.paused), key=lambda job: job.started)
-    waiting = sorted((job for job in now.jobs if job.paused), key=lambda job: job.started)
+    oldest_first = sorted(now.jobs, key=lambda job: job.started)
+    running, waiting = ([job for job in oldest_first if job.paused == paused] for paused in (False, True))
     resume: list[int] = []
     if not running and waiting:
-        first = waiting.pop(0)
-        running.append(first)
-        resume.append(first.key)
+        running.append(waiting.pop(0))
+        resume.append(running[0].key)
     slack = now.available - reserve - sum(job.growth for job in running)
     squeezed = now.pressure > PRESSURE_HIGH and now.available < 2 * reserve
     pause: list[int] = []

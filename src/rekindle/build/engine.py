@@ -55,13 +55,10 @@ def build(
     progress: Progress | None = None,
     host: Host | None = None,
 ) -> BuildResult:
-    """Build ``tree`` as ``plan`` says for the interpreter ``python``; the wheel lies in ``workspace.wheels``.
-
-    An ``editable`` tree goes on with the build that was begun, whatever was changed in it.
-
-    Raises BadInput or MissingTool before anything long starts, BuildFailed with an account where the build
-    ends with no, KeyboardInterrupt where it was stopped; after any of them the same call continues.
-    """
+    """Build ``tree`` as ``plan`` says for the interpreter ``python``; the wheel lies in ``workspace.wheels``. An
+    ``editable`` tree goes on with the build that was begun, whatever was changed in it. Raises BadInput or MissingTool
+    before anything long starts, BuildFailed with an account where the build ends with no, KeyboardInterrupt where it
+    was stopped; after any of them the same call continues."""
     plan = companion.with_settings(companion.plan_for(plan, tree), dict(options.settings) if options else {})
     front = check_inputs(plan, tree, workspace)
     # Beside the build tree, not in it: --clean must be able to remove the tree while we hold it.
@@ -103,9 +100,7 @@ def _with_launcher(work: Work) -> Iterator[None]:
             yield
         return
     with opened_farm(*arguments) as (work.launcher, work.farm, first):
-        if first:
-            work.note(first)
-        for text in work.farm.news() if work.farm else ():
+        for text in filter(None, (first, *(work.farm.news() if work.farm else ()))):
             work.note(text)
         yield
 
@@ -142,14 +137,9 @@ def _run_phases(work: Work, python: str) -> BuildResult:
     compilers = find_compilers(work.host, settings)
     work.toolchain.update(find_toolkit(work.host, plan, settings, compilers[1].path))
     interpreter = find_build_python(work.host, python)
+    place, room = work.front.root, work.workspace.root
     planned = PlannedBuild(
-        plan=plan,
-        python=python,
-        place=work.front.root,
-        tree=work.tree,
-        cmake=options.cmake,
-        ninja=options.ninja,
-        workspace=work.workspace.root,
+        plan=plan, python=python, place=place, tree=work.tree, cmake=options.cmake, ninja=options.ninja, workspace=room
     )
     refuse_cuda_tree(plan, work.tree)
     checks = check_build(work.host, planned)
@@ -160,10 +150,8 @@ def _run_phases(work: Work, python: str) -> BuildResult:
     torch = pin = named = None
     if compiles_against_torch(plan.project) and not options.as_is:
         torch = companion.torch_requirement(plan, work.workspace.wheels, interpreter, options.against)
-    digest = None if work.editable else work.tree.digest
-    now = state.TreeState(
-        project=work.tree.project, version=work.version, settings=state.settings_of(plan), source_digest=digest
-    )
+    digest, made_for = None if work.editable else work.tree.digest, state.settings_of(plan)
+    now = state.TreeState(project=work.tree.project, version=work.version, settings=made_for, source_digest=digest)
     before = _earlier_state(work, now)
     state.refuse_few_files(build_tree)
     with work.phase("environment", f"Python {interpreter.version}"):
@@ -233,12 +221,11 @@ def _earlier_state(work: Work, now: state.TreeState) -> state.TreeState | None:
             state.clean(tree)
             tree.mkdir(exist_ok=True)
         return None
-    before = state.load_state(tree)
-    if before is None:
+    if (before := state.load_state(tree)) is None:
         return None
     if before.runs and (changed := state.differences(before, now)):
         if has_objects(tree):
-            state.refuse_other_plan(before, now, tree)
+            state.refuse_other_plan(changed, tree)
         # Nothing was compiled yet, so nothing is lost by configuring afresh.
         work.note(f"configuring anew: {changed[0]}")
         state.clean(tree)
@@ -247,8 +234,7 @@ def _earlier_state(work: Work, now: state.TreeState) -> state.TreeState | None:
     if before.runs and state.sources_changed(before, now):
         work.note("the sources have changed since the last run: what depends on the changed files is compiled again")
     if before.running:
-        empty = state.remove_empty_outputs(tree)
         work.log.write("rekindle: the last run did not end; continuing it")
-        if empty:
+        if empty := state.remove_empty_outputs(tree):
             work.note(f"{len(empty)} outputs were empty after the last run and are made again")
     return before

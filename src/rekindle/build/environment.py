@@ -21,15 +21,11 @@ from rekindle.scripts.quoting import cache_line, is_forwarded
 from rekindle.toolkits.cuda import CUDA_VARIABLES, cuda_home, every_nvcc, find_nvcc
 from rekindle.toolkits.rocm import find_hip_clang, rocm_home
 
-# Debian's and Ubuntu's clock for files that should not carry one: the zip format starts in 1980.
-ZIP_EPOCH = 315532800
-_DRIVER_SETTINGS = ("CUDA_CUDA_LIB", "CMAKE_LIBRARY_PATH")
-_STUBS_FOUND = ("lib", "lib64", "lib/stubs", "lib64/stubs")
-_STUBS_HIDDEN = ("lib/*-linux-gnu/stubs", "targets/*/lib/stubs")
-_HIP_MODULES = ("lib64", "lib/*-linux-gnu")
-# What ATen/cuda/CUDAContext.h includes.
-_LIBRARY_HEADERS = ("cublas_v2.h", "cublasLt.h", "cusparse.h", "cusolverDn.h")
+_PLACES = read_beside(__file__, "toolkit_places.toml", dict[str, tuple[str, ...]])
 _BESIDE_TORCH = Path(__file__).with_name("headers_beside_torch.py.txt").read_text(encoding="utf-8")
+# nvcc hands on what stands after -Xcompiler in pieces: at commas by its manual, at spaces by its shell. So the flag
+# stands in a file beside build.ninja, where Ninja starts compilers, and the command is the same wherever the tree lies.
+FLAG_FILE = "rekindle-prefix-map.txt"
 
 
 class BuildNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,14 +36,18 @@ class BuildNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     flags: tuple[str, ...]
     dropped: tuple[str, ...]
     shared: tuple[str, ...]
+    how: tuple[str, ...]
+    words: tuple[str, ...]
+    plain_flag: str
+    always: dict[str, str]
     version: dict[str, str]
 
 
-def build_names() -> BuildNames:
-    return read_beside(__file__, "build_names.toml", BuildNames)
+NAMES = read_beside(__file__, "build_names.toml", BuildNames)
 
 
 def is_among(name: str, patterns: Iterable[str]) -> bool:
+    """Does any of the patterns (``USE_*``) mean this name?"""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
@@ -77,22 +77,17 @@ def make_environment(
 ) -> BuildEnvironment:
     """``extra`` (launcher, jobserver) yields to the plan; CMake settings setup.py would not forward are kept apart."""
     assert plan.build is not None
-    dropped = tuple(sorted(name for name in shell if is_among(name, build_names().dropped)))
+    dropped = tuple(sorted(name for name in shell if is_among(name, NAMES.dropped)))
     settings = plan.build.cmake
     chosen: dict[str, str] = {
-        "SOURCE_DATE_EPOCH": str(ZIP_EPOCH),
-        "PYTHONHASHSEED": "0",
-        "PYTHONNOUSERSITE": "1",
-        "PYTHONUNBUFFERED": "1",
-        "CMAKE_GENERATOR": "Ninja",
-        "NINJA_STATUS": "[%f/%t] ",
+        **NAMES.always,
         **extra,
         **{name: value for name, value in settings.items() if is_forwarded(name)},
         **plan.build.env,
     }
-    if version and plan.project in build_names().version:
+    if version and plan.project in NAMES.version:
         # The plan may name the upstream version; what we build must be told apart from an official wheel.
-        chosen[build_names().version[plan.project]] = version
+        chosen[NAMES.version[plan.project]] = version
         if plan.project == "torch":
             chosen.setdefault("PYTORCH_BUILD_NUMBER", "1")
     full = {name: value for name, value in shell.items() if name not in dropped}
@@ -103,11 +98,6 @@ def make_environment(
     return BuildEnvironment(full=full, chosen=chosen, dropped=dropped, cache_settings=apart)
 
 
-# nvcc hands on what stands after -Xcompiler in pieces: at commas by its manual, at spaces by its shell. So the flag
-# stands in a file beside build.ninja, where Ninja starts compilers, and the command is the same wherever the tree lies.
-FLAG_FILE = "rekindle-prefix-map.txt"
-
-
 def flag_file(flag: str) -> str:
     """The flag as gcc and clang read it from a file: a backslash before what would end the word."""
     return "".join(f"\\{char}" if char in " '" else char for char in flag) + "\n"
@@ -115,11 +105,9 @@ def flag_file(flag: str) -> str:
 
 def prefix_map(root: Path, name: str = ".") -> str | None:
     """The flag that keeps the tree's place out of what is compiled: elsewhere the same source gives the same bytes.
-    ``name`` is what stands in its place.
-
-    None where the place has letters that CMake or its lists give a meaning to. Spaces are none of them (gcc 12 and
-    clang 15 take the flag whole); "=" is one for some compilers, which must be asked (tools.keep_place_out).
-    """
+    ``name`` is what stands in its place. None where the place has letters that CMake or its lists give a meaning to.
+    Spaces are none of them (gcc 12 and clang 15 take the flag whole); "=" is one for some compilers, which must be
+    asked (tools.keep_place_out)."""
     if any(not char.isprintable() or char in '"\\$;<>' for char in str(root)):
         return None
     return f"-ffile-prefix-map={root}={name}"
@@ -129,12 +117,9 @@ def render_cache_script(
     settings: Mapping[str, str], flag: str | None = None, *, steady_cuda: bool = False, more: Sequence[str] = ()
 ) -> str:
     """CMake code run at ``project()``: settings that setup.py does not forward, and flags for C and C++.
-
     ``steady_cuda`` keeps the place out of what nvcc compiles, too; not behind a cache that was not seen to hit then.
-
     The flag is a compile option, not part of CMAKE_CXX_FLAGS: trees write those into their libraries
-    (``torch.__config__.show()``), and the flag names the very path it is to hide.
-    """
+    (``torch.__config__.show()``), and the flag names the very path it is to hide."""
     lines = ["# Written by rekindle: settings of the plan that the tree's setup.py does not pass on."]
     lines += [cache_line(name, value) for name, value in sorted(settings.items())]
     options = (*([flag] if flag else ()), *more)
@@ -168,7 +153,7 @@ def toolkit_places(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[
         return {}
     variables = {} if "ROCM_PATH" in settings else {"ROCM_PATH": home}
     usual = host.glob(f"{home}/lib/cmake/hip/FindHIP.cmake")
-    deeper = [file for place in _HIP_MODULES for file in host.glob(f"{home}/{place}/cmake/hip/FindHIP.cmake")]
+    deeper = [file for place in _PLACES["hip_modules"] for file in host.glob(f"{home}/{place}/cmake/hip/FindHIP.cmake")]
     if deeper and not usual and "CMAKE_MODULE_PATH" not in settings:
         variables["CMAKE_MODULE_PATH"] = str(PurePosixPath(deeper[0]).parent)
     if "HIP_CLANG_PATH" not in settings and (clang := host.env.get("HIP_CLANG_PATH") or find_hip_clang(host, home)):
@@ -180,21 +165,21 @@ def driver_stub(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str
     """CMake's own setting for libcuda where configure would not find it: torch looks below the toolkit in ``lib`` and
     ``lib/stubs`` and CMake where the system has its libraries; Debian's stub lies in a folder of neither. Only this one
     file is told, since the folder has stubs of libraries that are here whole."""
-    if plan.cuda is None or host.system != "linux" or any(name in settings for name in _DRIVER_SETTINGS):
+    if plan.cuda is None or host.system != "linux" or any(name in settings for name in _PLACES["driver_settings"]):
         return {}
     home = cuda_home(host, settings, plan.cuda)
-    if home is None or any(host.glob(f"{home}/{place}/libcuda.so") for place in _STUBS_FOUND):
+    if home is None or any(host.glob(f"{home}/{place}/libcuda.so") for place in _PLACES["stubs_found"]):
         return {}
-    if any(host.glob(f"{place}/libcuda.so") for place in ("/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib")):
+    if any(host.glob(f"{place}/libcuda.so") for place in _PLACES["drivers"]):
         return {}
-    stubs = [stub for place in _STUBS_HIDDEN for stub in host.glob(f"{home}/{place}/libcuda.so")]
+    stubs = [stub for place in _PLACES["stubs_hidden"] for stub in host.glob(f"{home}/{place}/libcuda.so")]
     return {"CUDA_CUDA_LIB": stubs[0]} if stubs else {}
 
 
 def headers_beside_torch(host: Host, python: str, home: str) -> tuple[str, ...]:
     """Folders with headers that torch includes and the toolkit lacks (it may be the compiler alone), from the packages
     that pip installed beside torch."""
-    lacking = [name for name in _LIBRARY_HEADERS if not host.glob(str(Path(home) / "include" / name))]
+    lacking = [name for name in _PLACES["library_headers"] if not host.glob(str(Path(home) / "include" / name))]
     if not lacking:
         return ()
     folders, _ = ask_python(host, python, _BESIDE_TORCH, *lacking)

@@ -50,11 +50,13 @@ class BuildLog:
         self.write(f"rekindle build, {datetime.now(UTC).isoformat(timespec='seconds')}")
 
     def write(self, line: str) -> None:
+        """One line, with its time."""
         self.recent.append(line)
         self.lines += 1
         self._file.write(f"[{time.monotonic() - self._begun:9.2f}] {line}\n")
 
     def command(self, argv: tuple[str, ...] | list[str], cwd: Path) -> None:
+        """What is run now, as a shell would take it."""
         self.write(f"$ cd {shlex.quote(str(cwd))} && {shlex.join(argv)}")
 
     def close(self) -> None:
@@ -77,24 +79,27 @@ class FailedCommand(NamedTuple):
 
     @property
     def printed(self) -> list[str]:
+        """The command's own output."""
         return self.lines[2:]
 
 
 def failed_blocks(lines: Sequence[str]) -> list[FailedCommand]:
+    """Every failed command in what Ninja printed."""
     blocks: list[FailedCommand] = []
-    inside = False
+    told: list[str] | None = None
     for number, line in enumerate(lines):
         if (match := _FAILED.match(line)) and match[2]:
-            blocks.append(FailedCommand(number, match[1] or "", match[2].split(), [line]))
-            inside = True
+            told = [line]
+            blocks.append(FailedCommand(number, match[1] or "", match[2].split(), told))
         elif _STATUS.match(line) or line.startswith("ninja: "):
-            inside = False
-        elif inside and len(blocks[-1].lines) < MAX_LINES:
-            blocks[-1].lines.append(line)
+            told = None
+        elif told and len(told) < MAX_LINES:
+            told.append(line)
     return blocks
 
 
 def failed_commands(log: BuildLog) -> list[FailedCommand]:
+    """Those of the last run that the log has."""
     return failed_blocks(_last_run_lines(log))
 
 
@@ -156,9 +161,8 @@ def account_for(project: str, phase: str, argv: Sequence[str], code: int, log: B
         log=str(log.path),
         failed_log=failed_log,
     )
-    return BuildFailed(
-        f"{phase} failed (exit code {code}): {_shorten(message)}", failure, remedy=f"the whole log: {log.path}"
-    )
+    why = f"{phase} failed (exit code {code}): {failure.message}"
+    return BuildFailed(why, failure, remedy=f"the whole log: {log.path}")
 
 
 def _error_message(lines: Sequence[str], at: int) -> str:
@@ -189,6 +193,7 @@ def _shorten(text: str) -> str:
 
 
 def render_bug_report(failure: BuildFailure) -> str:
+    """An issue in Markdown, without what tells who and where."""
     import jinja2
 
     form = Path(__file__).with_name("bug_report.md.jinja").read_text(encoding="utf-8")

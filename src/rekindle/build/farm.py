@@ -21,25 +21,14 @@ from pathlib import Path
 
 from rekindle.build.governor import Governor
 from rekindle.build.history import ObjectCosts, kind_of
-from rekindle.build.launchers import Launcher, farm_jobs, launcher_of
+from rekindle.build.launchers import Launcher, farm_jobs, launcher_of, settings_for
 from rekindle.errors import BadInput
 from rekindle.formats.ninja import file_name, latest, read_ninja_log
 from rekindle.host.files import text_at, write_atomically
 from rekindle.host.protocol import Host
+from rekindle.model import farm as model
 from rekindle.model.build_options import BuildOptions
-from rekindle.model.document import encode, load_kept
-from rekindle.model.farm import (
-    CHECKED_ONE_IN,
-    DistrustedWorker,
-    DistrustedWorkers,
-    Farm,
-    FarmCompilation,
-    FarmCounts,
-    FarmFolder,
-    FarmRow,
-    FarmStatus,
-    FarmUse,
-)
+from rekindle.model.document import encode, load_kept, shared_fields
 from rekindle.model.spoken import GIB
 from rekindle.model.toml import render_table
 from rekindle.toolkits.sccache import SccacheClient, farm_at, find_sccache, load_farm, read_compilations, run_client
@@ -55,47 +44,48 @@ class FarmWork:
     """A farm while a build uses it; looked at from a thread of its own, since a scheduler may take its time."""
 
     def __init__(
-        self, host: Host, place: FarmFolder, farm: Farm, client: SccacheClient, folder: Path, log: Path
+        self, host: Host, place: model.FarmFolder, farm: model.Farm, client: SccacheClient, folder: Path, log: Path
     ) -> None:
         self.host, self.place, self.farm, self.client, self.folder = host, place, farm, client, folder
         self._log = log
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.status = FarmStatus()
-        self.counts = FarmCounts()
+        self.status = model.FarmStatus()
+        self.counts = model.FarmCounts()
         self.servers = self.slots = self.redone = 0
-        self.wrong: tuple[DistrustedWorker, ...] = ()
+        self.wrong: tuple[model.DistrustedWorker, ...] = ()
         self.governor: Governor | None = None
         self._news: deque[str] = deque()
         self._announced: set[str] = set()
 
     @property
     def jobs(self) -> int:
-        return farm_jobs(FarmStatus() if self.stopped else self.status)
+        """How many compilations may run at once now."""
+        return farm_jobs(model.FarmStatus() if self.stopped else self.status)
 
     @property
     def stopped(self) -> bool:
+        """Is the farm left alone, since it failed us?"""
         return (self.folder / "stop").exists()
 
     def look(self) -> None:
         """Ask once, take the jobs that there are, and say what has changed."""
-        status = self.client.status(self.host)
-        counts = self.client.counts(self.host) or self.counts
-        self.status, self.counts = status, counts
+        self.status = status = self.client.status(self.host)
+        self.counts = counts = self.client.counts(self.host) or self.counts
         self.servers, self.slots = max(self.servers, status.servers), max(self.slots, status.slots)
         if self.governor is not None:
             self.governor.max_jobs = self.jobs
-        if not status.slots:
+        if status.slots:
+            self._announced.discard("none")
+        else:
             why = f" ({status.why})" if status.why else ""
             self._say_once("none", f"the farm has no worker now{why}: compiling here until one comes")
-        else:
-            self._announced.discard("none")
         undone = max(counts.returned, len(self.lines("failed")))
         if undone >= HOPELESS and not counts.elsewhere and not self.stopped:
             (self.folder / "stop").touch()
             reason = next((line.partition("\t")[2] for line in self.lines("failed")), "") or "see its log"
-            undone_words = f"{undone} compilations came back undone and none was done ({reason})"
-            self._say_once("hopeless", f"{undone_words}: the farm is left alone")
+            text = f"{undone} compilations came back undone and none was done ({reason}): the farm is left alone"
+            self._say_once("hopeless", text)
         if self.lines("wrong"):
             self._say_once("wrong", "the farm returned other bytes than this machine's compiler: it is left alone")
 
@@ -129,69 +119,66 @@ class FarmWork:
 
     def end(self) -> None:
         """Look no more; what is counted now is final."""
-        if not self._done.is_set():
-            self.counts = self.client.counts(self.host) or self.counts
+        self._count()
         self._done.set()
         if self._thread.is_alive():
             self._thread.join()
+
+    def _count(self) -> None:
+        if not self._done.is_set():
+            self.counts = self.client.counts(self.host) or self.counts
 
     def _watch(self) -> None:
         while not self._done.wait(LOOK_SECONDS):
             self.look()
 
-    def compilations(self) -> list[FarmCompilation]:
+    def compilations(self) -> list[model.FarmCompilation]:
         """Everything that sccache was asked for, in the order it ended."""
-        if not self._done.is_set():
-            self.counts = self.client.counts(self.host) or self.counts
+        self._count()
         with contextlib.suppress(OSError), self._log.open(encoding="utf-8", errors="replace") as lines:
             return read_compilations(lines, self.counts)
         return []
 
-    def suspects(self) -> tuple[list[DistrustedWorker], set[str] | None]:
+    def suspects(self) -> tuple[list[model.DistrustedWorker], set[str] | None]:
         """Who returned wrong bytes, as far as can be told, and the names of all objects that must be made again; None:
         all there are."""
-        wrong = self.lines("wrong")
-        if not wrong:
+        if not (wrong := self.lines("wrong")):
             return [], set()
         jobs = self.compilations()
         date = datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-        workers: list[DistrustedWorker] = []
+        workers: list[model.DistrustedWorker] = []
         for path in wrong:
-            tries = [job for job in jobs if job.object == file_name(path)]
-            makers = {"the cache" if job.from_cache else job.where for job in tries}
+            makers = {"the cache" if job.from_cache else job.where for job in jobs if job.object == file_name(path)}
             maker = makers.pop() if len(makers) == 1 else None
-            workers.append(DistrustedWorker(address=maker or "unknown", object=path, date=date))
+            workers.append(model.DistrustedWorker(address=maker or "unknown", object=path, date=date))
         liars = {worker.address for worker in workers}
         if liars & {"unknown", "the cache"}:
             return workers, {job.object for job in jobs if job.where != "" or job.from_cache} or None
         return workers, {job.object for job in jobs if job.where is None or job.where in liars}
 
-    def distrust(self, workers: Sequence[DistrustedWorker]) -> None:
+    def distrust(self, workers: Sequence[model.DistrustedWorker]) -> None:
         """Write down who returned wrong bytes, for every later build."""
-        before = load_kept(self.place.distrusted, DistrustedWorkers) or DistrustedWorkers()
+        before = load_kept(self.place.distrusted, model.DistrustedWorkers) or model.DistrustedWorkers()
         addresses = {worker.address for worker in before.workers}
         more = {worker.address: worker for worker in workers if worker.address not in addresses | {"unknown"}}
         if more:
-            known = DistrustedWorkers(workers=(*before.workers, *more.values()))
+            known = model.DistrustedWorkers(workers=(*before.workers, *more.values()))
             write_atomically(self.place.distrusted, encode(known))
 
-    def use(self, compilers: Mapping[str, str]) -> FarmUse:
-        return FarmUse(
+    def use(self, compilers: Mapping[str, str]) -> model.FarmUse:
+        """The farm's part of the build's result."""
+        return model.FarmUse(
+            **shared_fields(self, model.FarmUse),
             scheduler=self.farm.scheduler,
-            servers=self.servers,
-            slots=self.slots,
-            counts=self.counts,
             rows=count_rows(self.compilations(), self.farm),
             failed=len(self.lines("failed")),
             checked=len(self.lines("checked")),
             unsteady=tuple(self.lines("unsteady")),
-            wrong=self.wrong,
-            redone=self.redone,
             compilers=dict(compilers),
         )
 
 
-def count_rows(compilations: Sequence[FarmCompilation], farm: Farm) -> tuple[FarmRow, ...]:
+def count_rows(compilations: Sequence[model.FarmCompilation], farm: model.Farm) -> tuple[model.FarmRow, ...]:
     """By language and place, the most first. A language is told where it was compiled alone; else by the name."""
     objects: Counter[tuple[str, str]] = Counter()
     failed: Counter[tuple[str, str]] = Counter()
@@ -202,7 +189,7 @@ def count_rows(compilations: Sequence[FarmCompilation], farm: Farm) -> tuple[Far
         objects[key] += 1
         failed[key] += job.result == "compile failed"
     return tuple(
-        FarmRow(language=language, where=where, objects=count, failed=failed[language, where])
+        model.FarmRow(language=language, where=where, objects=count, failed=failed[language, where])
         for (language, where), count in sorted(objects.items(), key=lambda row: (-row[1], row[0]))
     )
 
@@ -216,32 +203,27 @@ def opened_farm(
     place = farm_at(options.farm or "")
     farm = load_farm(place)
     if not place.client.is_file():
-        raise BadInput(
-            f"{place.root} has no client.conf, so nobody can build with it",
-            remedy="rekindle farm join with the line that rekindle farm up printed",
-        )
+        remedy = "rekindle farm join with the line that rekindle farm up printed"
+        raise BadInput(f"{place.root} has no client.conf, so nobody can build with it", remedy=remedy)
     tool = find_sccache(host)
     own = {"SCCACHE_BASEDIRS": str(root)} if not host.env.get("SCCACHE_BASEDIRS") else {}
-    own |= {key: value for key, value in settings.items() if key.startswith("SCCACHE_")}
+    own |= settings_for("sccache", settings)
     log = logs / "sccache.log"
     log.unlink(missing_ok=True)
-    liars = load_kept(place.distrusted, DistrustedWorkers)
+    liars = load_kept(place.distrusted, model.DistrustedWorkers)
     with tempfile.TemporaryDirectory(prefix="rekindle-farm-") as scratch:
         folder = Path(scratch)
-        if liars and liars.workers:
-            names = ", ".join(f"{farm.name_of(worker.address)} ({worker.date})" for worker in liars.workers)
-            with run_client(host, tool, without_farm(place.client, folder), log, own) as client:
-                first = (
-                    f"the farm is not used: {names} returned other bytes than this machine's compiler. Take it out of "
-                    f"the farm, then remove {place.distrusted}"
-                )
-                yield launcher_of(client, own, None), None, first
-            return
-        with run_client(host, tool, place.client, log, own) as client:
+        conf = without_farm(place.client, folder) if liars and liars.workers else place.client
+        with run_client(host, tool, conf, log, own) as client:
+            if liars and liars.workers:
+                names = ", ".join(f"{farm.name_of(worker.address)} ({worker.date})" for worker in liars.workers)
+                first = f"the farm is not used: {names} returned other bytes than this machine's compiler. Take it out"
+                yield launcher_of(client, own, None), None, f"{first} of the farm, then remove {place.distrusted}"
+                return
             work = FarmWork(host, place, farm, client, folder, log)
             work.start()
             try:
-                one_in = CHECKED_ONE_IN if options.farm_check is None else options.farm_check
+                one_in = model.CHECKED_ONE_IN if options.farm_check is None else options.farm_check
                 launcher = dataclasses.replace(
                     launcher_of(client, own, work.jobs),
                     private={**client.env, "REKINDLE_FARM_BUILD": scratch},

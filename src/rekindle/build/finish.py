@@ -1,10 +1,9 @@
 """The end of a build: the wheel finished and in the wheelhouse, its attestations, ``build.json`` and the report; and
 where two wheels differ.
 
-A wheel is written anew: entries sorted, one time stamp, plain modes, our additions in the ``.dist-info`` folder, and a
-fresh RECORD. Building the same tree twice then gives the same bytes. The attestations, a CycloneDX bill of materials
-and an in-toto provenance statement, are the same for the same inputs: no times, no random numbers. The bill lies inside
-the wheel where PEP 770 wants it (``.dist-info/sboms``), the provenance beside it, since it names the wheel's digest.
+A wheel is written anew: entries sorted, one time stamp, plain modes, our additions in ``.dist-info``, a fresh RECORD;
+building the same tree twice then gives the same bytes. So do the attestations: a CycloneDX bill of materials inside the
+wheel (``.dist-info/sboms``, PEP 770), an in-toto provenance statement beside it, since it names the wheel's digest.
 """
 
 import configparser
@@ -58,7 +57,11 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
             tools = {name: text.split(" ")[0] for name, text in work.toolchain.items()}
             bill = bill_of_materials(work.tree, work.version, packages, tools)
             final = work.workspace.wheels / wheel.name
-            added = {"rekindle.json": _wheel_identity(work, digest), f"sboms/{work.tree.project}.cdx.json": bill}
+            # What a wheel says about its own making is the same for the same plan and source.
+            made_from = {"source_commit": work.tree.commit, "source_digest": work.tree.digest}
+            patches = [{"id": patch.id, "sha256": patch.sha256} for patch in work.tree.patched]
+            identity = encode({"schema": 1, "plan_digest": digest, **made_from, "patches": patches})
+            added = {"rekindle.json": identity, f"sboms/{work.tree.project}.cdx.json": bill}
             finish_wheel(wheel, final, epoch=int(env.chosen["SOURCE_DATE_EPOCH"]), add=added)
             wheel.unlink()
             place, sha256 = str(final), sha256_of(final)
@@ -69,7 +72,7 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
             statement = provenance(work.plan, digest, work.tree, [(final.name, sha256)], env.chosen, tools, places)
             statement_file = _write_beside(final, ".intoto.json", statement)
             _write_beside(final, ".sha256", f"{sha256}  {final.name}\n".encode())
-    jobs = work.jobs
+    governor, learnt = (work.jobs.governor, work.jobs.learnt) if work.jobs else (None, None)
     result = BuildResult(
         project=work.tree.project,
         wheel=place,
@@ -82,7 +85,7 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
         toolchain=dict(work.toolchain),
         environment=dict(env.chosen),
         phases=tuple(Phase(name=span.name, seconds=round(span.seconds, 3)) for span in work.spans),
-        peak_memory_bytes=jobs.governor.peak_bytes if jobs else None,
+        peak_memory_bytes=governor.peak_bytes if governor else None,
         report=str(work.workspace.reports / "report.html"),
         python=target.interpreter.version,
         target=work.options.target,
@@ -91,7 +94,7 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
         log=str(work.log.path),
         steps=work.steps,
         memory_budget_bytes=work.options.memory_bytes,
-        paused=jobs.governor.pauses if jobs else 0,
+        paused=governor.pauses if governor else 0,
         retried=tuple(work.retried),
         launcher=statistics(work.host, work.launcher) if work.launcher else {},
         farm=work.farm.use(work.compilers) if work.farm else None,
@@ -99,11 +102,9 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
         provenance=statement_file,
         notes=tuple(work.notes),
     )
-    samples = jobs.governor.samples if jobs else []
-    learnt = jobs.learnt if jobs else None
     # A walk writes its own report over the latest one; the build's stays beside it and is led to from there.
     for page in (Path(result.report or ""), work.workspace.reports / "build.html"):
-        write_report(page, result, work.front.ninja_tree, samples, learnt)
+        write_report(page, result, work.front.ninja_tree, governor.samples if governor else [], learnt)
     if place:
         _write_beside(Path(place), ".build.json", encode(result))
     write_atomically(work.workspace.wheels / "build.json", encode(result))
@@ -114,13 +115,6 @@ def _write_beside(wheel: Path, suffix: str, content: bytes) -> str:
     path = wheel.with_name(wheel.name + suffix)
     write_atomically(path, content)
     return str(path)
-
-
-def _wheel_identity(work: Work, digest: str) -> bytes:
-    """What a wheel says about its own making; the same for the same plan and source."""
-    fields = {"schema": 1, "plan_digest": digest}
-    fields |= {"source_commit": work.tree.commit, "source_digest": work.tree.digest}
-    return encode(fields | {"patches": [{"id": patch.id, "sha256": patch.sha256} for patch in work.tree.patched]})
 
 
 def third_party(root: Path) -> dict[str, str]:
@@ -148,8 +142,8 @@ def bill_of_materials(tree: SourceTree, version: str, packages: Mapping[str, str
         inside.append({"type": "application", "name": tool, "version": edition, "scope": "excluded"})
     own = f"pkg:pypi/{name}@{version}"
     product: dict[str, Any] = {"type": "library", "name": name, "version": version, "purl": own, "bom-ref": own}
-    if patches := [f"{patch.id} sha256:{patch.sha256 or 'unknown'}" for patch in tree.patched]:
-        rows = [{"type": "unofficial", "diff": {"text": {"content": content}}} for content in patches]
+    contents = [f"{patch.id} sha256:{patch.sha256 or 'unknown'}" for patch in tree.patched]
+    if rows := [{"type": "unofficial", "diff": {"text": {"content": content}}} for content in contents]:
         product["pedigree"] = {"patches": rows}
     return render_bill(product, inside, tool_version=__version__)
 
@@ -170,9 +164,8 @@ def provenance(
         origin = tree.project
     digest = {"gitCommit": tree.commit} if tree.commit else {"sha256": tree.digest} if tree.digest else None
     materials = [{"uri": origin, "digest": digest}] if digest else []
-    materials += [
-        {"uri": f"patch:{patch.id}", "digest": {"sha256": patch.sha256}} for patch in tree.patched if patch.sha256
-    ]
+    patches = {patch.id: patch.sha256 for patch in tree.patched if patch.sha256}
+    materials += [{"uri": f"patch:{name}", "digest": {"sha256": sha256}} for name, sha256 in patches.items()]
     return write_statement(
         wheels,
         kind="rekindle/build/v1",

@@ -10,6 +10,7 @@
 A tree that names its backend gets its wheel by ``python -m build``; without one by ``setup.py bdist_wheel``.
 """
 
+import functools
 import re
 import tomllib
 from collections.abc import Mapping
@@ -39,6 +40,9 @@ NOTHING = ("-Cbuild.targets=help", "-Cinstall.components=rekindle-nothing")
 
 @dataclass(frozen=True, kw_only=True)
 class FrontEnd:
+    """``kind`` as above. ``only_flag``: it stops after configuring by the option; ``chooses_jobs``: it must be given a
+    word for their number (:func:`chooses_jobs`)."""
+
     kind: str
     root: Path
     requires: tuple[str, ...] = ()
@@ -54,11 +58,10 @@ class FrontEnd:
     @property
     def ninja_tree(self) -> Path:
         """Where build.ninja lies: setuptools compiles extensions in a folder per Python."""
-        if not (self.build_tree / "build.ninja").is_file():
-            files = sorted(self.build_tree.glob("temp.*/build.ninja"), key=lambda path: path.stat().st_mtime)
-            if files:
-                return files[-1].parent
-        return self.build_tree
+        if (self.build_tree / "build.ninja").is_file():
+            return self.build_tree
+        files = sorted(self.build_tree.glob("temp.*/build.ninja"), key=lambda path: path.stat().st_mtime)
+        return files[-1].parent if files else self.build_tree
 
     @property
     def takes_cmake_settings(self) -> bool:
@@ -77,9 +80,11 @@ class FrontEnd:
 
     @property
     def configure_environment(self) -> dict[str, str]:
+        """What joins the environment of the command that only configures."""
         return {} if self.only_flag or self.kind != "cmake-setup" else {"CMAKE_ONLY": "1"}
 
     def wheel(self, python: str, out: Path, defines: Mapping[str, str] | None = None) -> list[str]:
+        """The command that makes the wheel, in ``out``."""
         if not self.backend:
             setup = ["-c", DRIVER] if self.serial else ["setup.py"]
             return [python, *setup, "bdist_wheel", "--dist-dir", str(out)]
@@ -94,9 +99,9 @@ class FrontEnd:
 
 
 def find_front_end(root: Path) -> FrontEnd:
+    """What the tree has; a tree that has none makes no wheel."""
     setup, project = root / "setup.py", root / "pyproject.toml"
-    requires: tuple[str, ...] = ()
-    backend = ""
+    requires, backend = (), ""
     if project.is_file():
         try:
             system = tomllib.loads(project.read_text(encoding="utf-8")).get("build-system", {})
@@ -104,22 +109,20 @@ def find_front_end(root: Path) -> FrontEnd:
             raise BadInput(f"{project} cannot be read: {error}") from error
         requires = tuple(r for r in system.get("requires", ()) if not r.lower().startswith(_PROVIDED))
         backend = str(system.get("build-backend", ""))
+    front = functools.partial(FrontEnd, root=root, requires=requires)
     if backend.startswith("scikit_build_core"):
-        return FrontEnd(kind="scikit", root=root, requires=requires, backend=backend)
+        return front(kind="scikit", backend=backend)
     if setup.is_file():
         text = setup.read_text(encoding="utf-8", errors="replace")
         if "--cmake-only" in text or "CMAKE_ONLY" in text:
-            only = "--cmake-only" in text
-            return FrontEnd(kind="cmake-setup", root=root, requires=requires, only_flag=only, backend=backend)
+            return front(kind="cmake-setup", only_flag="--cmake-only" in text, backend=backend)
         if not backend:
-            serial, chooses = bool(_SERIAL.search(text)), chooses_jobs(text)
-            return FrontEnd(kind="setup", root=root, requires=requires, serial=serial, chooses_jobs=chooses)
-    if project.is_file() and (backend or requires):
-        return FrontEnd(kind="pep517", root=root, requires=requires, backend=backend or "setuptools.build_meta")
-    raise BadInput(
-        f"{root} has neither setup.py nor a pyproject.toml with a build backend, so it is no tree that makes a wheel",
-        remedy="give the root of a PyTorch, torchvision or torchaudio tree with --source DIR",
-    )
+            return front(kind="setup", serial=bool(_SERIAL.search(text)), chooses_jobs=chooses_jobs(text))
+    if backend or requires:
+        return front(kind="pep517", backend=backend or "setuptools.build_meta")
+    why = f"{root} has neither setup.py nor a pyproject.toml with a build backend"
+    remedy = "give the root of a PyTorch, torchvision or torchaudio tree with --source DIR"
+    raise BadInput(f"{why}, so it is no tree that makes a wheel", remedy=remedy)
 
 
 def chooses_jobs(setup: str) -> bool:

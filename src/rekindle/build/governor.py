@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from rekindle.build.elastic import CompilerJob, JobDecision, Situation, decide, foretell
 from rekindle.build.frontend import BY_JOBSERVER
@@ -56,8 +57,9 @@ class FollowedJob(CompilerJob):
     of_server: bool = False
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
+    """How it stood at one moment since the beginning: bytes, and numbers of jobs."""
+
     seconds: float
     used: int
     available: int
@@ -104,6 +106,7 @@ class Governor:
         return decision
 
     def look(self, root: int) -> float:
+        """The same; gives the seconds until it must look again."""
         self.tick(root)
         return self.interval
 
@@ -127,17 +130,16 @@ class Governor:
             available, total, self.limited_by = max(0, self.budget - used), min(self.budget, total), "--memory"
         waiting = sum(job.waits for job in self._jobs.values())
         served = sum(job.of_server for job in self._jobs.values())
-        decision = decide(
-            Situation(
-                available=available,
-                total=total,
-                jobs=tuple(job for job in self._jobs.values() if not job.waits),
-                max_jobs=1 if self.solo else max(1, self.max_jobs - waiting + served),
-                # Behind sccache a new job is its small client; what it compiles here is seen when it starts.
-                typical=CLIENT_BYTES if self.server is not None else self.learnt.typical(),
-                pressure=memory.pressure if self.budget is None else 0.0,
-            )
+        situation = Situation(
+            available=available,
+            total=total,
+            jobs=tuple(job for job in self._jobs.values() if not job.waits),
+            max_jobs=1 if self.solo else max(1, self.max_jobs - waiting + served),
+            # Behind sccache a new job is its small client; what it compiles here is seen when it starts.
+            typical=CLIENT_BYTES if self.server is not None else self.learnt.typical(),
+            pressure=memory.pressure if self.budget is None else 0.0,
         )
+        decision = decide(situation)
         if waiting or served:
             decision = dataclasses.replace(decision, jobs=max(1, decision.jobs + waiting - served))
         self._carry_out(decision, now)
@@ -150,8 +152,7 @@ class Governor:
         for root in job_roots(tree, children, self.server):
             there.add(root.pid)
             family = [root, *processes.below(root.pid, children)]
-            job = self._jobs.get(root.pid)
-            if job is None:
+            if (job := self._jobs.get(root.pid)) is None:
                 match = _OUTPUT.search(" ".join(processes.command_line(root.pid)))
                 output = match[1].strip("\"'") if match else ""
                 job = self._jobs[root.pid] = FollowedJob(
@@ -192,9 +193,9 @@ class Governor:
         for key in decision.kill:
             self.killed.append(self._jobs[key].output)
             processes.kill(self._jobs[key].pids)
+        self.pauses += len(decision.pause)
         for key in decision.pause:
             self._jobs[key].paused, self._jobs[key].paused_at = True, now
-            self.pauses += 1
         for key in decision.resume:
             self._jobs[key].paused = False
             processes.go_on(self._jobs[key].pids)
@@ -278,8 +279,7 @@ def elastic_jobs(
     """The jobs of one build. ``farm`` is how many jobs other machines take."""
     most, budget = options.jobs or farm or cores(), options.memory_bytes
     shared = os.environ.get(SHARED_JOBSERVER) if options.jobs is None and options.farm is None else None
-    knows = ninja.release >= JOBSERVER_NINJA
-    if knows and not shared:
+    if (knows := ninja.release >= JOBSERVER_NINJA) and not shared:
         with governed_jobs(history, key, most, budget) as jobs:
             yield jobs
         return

@@ -1,10 +1,9 @@
 """What earlier builds teach about each object, how much memory its compiler took and how long it ran; and how long this
 build will still take by that.
 
-Kept per project as JSON in the workspace's cache, so the next build knows its giants before they start; a first build
-knows them by name from whole builds of torch (usual_seconds.toml, written by benchmarks/time_left.py). The time left
-has two bounds, and the larger counts: all remaining work spread over the jobs that run at once, and the longest chain
-of steps that must follow one another (the critical path).
+Kept per project in the workspace's cache; a first build knows its giants by name from whole builds of torch
+(usual_seconds.toml, written by benchmarks/time_left.py). The time left has two bounds, and the larger counts: all work
+spread over the jobs that run at once, and the longest chain of steps that must follow one another (the critical path).
 """
 
 import contextlib
@@ -12,6 +11,7 @@ import graphlib
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from rekindle.formats.ninja import BuildEdge, file_name, latest, read_build_ninja, read_ninja_log
 from rekindle.host.files import write_atomically
@@ -34,15 +34,8 @@ class History(Document, frozen=True, kw_only=True):
     objects: dict[str, tuple[int, float]] = {}
 
 
-class _UsualSeconds(Document, frozen=True, kw_only=True):
-    """File name (without folder and ``.o``) → seconds on one core."""
-
-    source: str
-    date: str
-    seconds: dict[str, float]
-
-
 def kind_of(output: str) -> str:
+    """``gpu``, ``c``, ``cxx``, ``link`` or ``other``, by the file's name."""
     low = output.lower()
     if any(mark in low for mark in (".cu.o", ".hip.o", "_generated_", ".cu.obj")):
         return "gpu"
@@ -66,33 +59,32 @@ class ObjectCosts:
 
     def expected(self, output: str) -> int:
         """Bytes this object's compiler will need at its peak, as far as anybody knows."""
-        if output in self._objects and self._objects[output][0]:
-            return int(self._objects[output][0] * MARGIN)
-        return self.typical(kind_of(output))
+        peak = self.peak(output)
+        return int(peak * MARGIN) if peak else self.typical(kind_of(output))
 
     def typical(self, kind: str = "cxx") -> int:
         """Half of the known ones are smaller."""
         peaks = self._by_kind.get(kind, [])
-        if len(peaks) < 4:
-            return DEFAULT_BYTES[kind]
-        return int(statistics.median(peaks))
+        return DEFAULT_BYTES[kind] if len(peaks) < 4 else int(statistics.median(peaks))
 
     def peak(self, output: str) -> int | None:
-        row = self._objects.get(output)
-        return row[0] if row else None
+        """The most it took in any build, in bytes; None where it was never seen."""
+        return self._objects[output][0] if output in self._objects else None
 
     def larger_than(self, size: int) -> list[str]:
+        """Objects whose compilers took more than ``size`` bytes."""
         return [output for output, (peak, _) in self._objects.items() if peak > size]
 
     def seconds(self, output: str) -> float | None:
         """How long it ran last; None where that is not known."""
-        row = self._objects.get(output)
-        return row[1] if row and row[1] > 0 else None
+        seconds = self._objects.get(output, (0, 0.0))[1]
+        return seconds if seconds > 0 else None
 
     def usual(self, output: str) -> float | None:
         """How long it ran last, or what a file of its name took where whole torches were built; None: not known."""
         name = file_name(output).removesuffix(".obj").removesuffix(".o")
-        return self.seconds(output) or read_beside(__file__, "usual_seconds.toml", _UsualSeconds).seconds.get(name)
+        usual: dict[str, float] = read_beside(__file__, "usual_seconds.toml", dict[str, Any])["seconds"]
+        return self.seconds(output) or usual.get(name)
 
     def record(self, output: str, peak: int, seconds: float) -> None:
         """A compiler that stopped early (a cache hit, a kill) must not teach a small size: the larger peak stays."""
@@ -124,7 +116,6 @@ class Estimate:
         times: dict[str, list[float]] = {}
         for output, seconds in done.items():
             times.setdefault(kind_of(output), []).append(seconds)
-        # By kind. Asked for each open object every few seconds.
         self._mean = {kind: statistics.fmean(each) for kind, each in times.items() if len(each) >= 3}
         # An alias last named where nothing else makes what it names.
         for edge in sorted(edges, key=lambda edge: edge.rule != "phony"):
@@ -142,10 +133,12 @@ class Estimate:
         self._usual = {output: self.seconds(output) for output in self._open}
 
     def seconds(self, output: str) -> float:
+        """How long one object will take, by what is known best."""
         usual, kind = self._learnt.usual(output), kind_of(output)
         return usual if usual is not None else self._mean.get(kind, _GUESS[kind])
 
     def finished(self, output: str) -> None:
+        """Take off what is made now."""
         edge = self._made_by.get(output)
         if edge is not None and self._open.pop(edge.outputs[0], None) is not None:
             self._finished_work += self._usual[edge.outputs[0]]

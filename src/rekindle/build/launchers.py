@@ -56,7 +56,7 @@ def opened_launcher(
     if tool is None or not can_farm(tool):
         yield find_launcher(host, options.launcher, settings, root, logs) if options.launcher else None
         return
-    own = {key: value for key, value in settings.items() if key.startswith("SCCACHE_")}
+    own = settings_for("sccache", settings)
     with run_client(host, tool, None, logs / "sccache.log", own) as client:
         status = client.status(host)
         yield launcher_of(client, own, farm_jobs(status) if status.slots else None)
@@ -78,21 +78,19 @@ def launcher_of(client: SccacheClient, own: Mapping[str, str], jobs: int | None)
 
 def find_launcher(host: Host, name: str, settings: Mapping[str, str], root: Path, logs: Path) -> Launcher:
     """``root`` is the source tree; ``logs`` a folder of the workspace, for a launcher that only writes a log."""
-    path = host.which(name)
-    if not path:
+    if not (path := host.which(name)):
         raise MissingTool(f"{name} is not on this machine", remedy=f"install {name}, or build without --launcher")
-    env, jobs = before_each_compiler(name, path), None
+    # distcc's own settings reach it with the plan's environment alone.
+    env, jobs, own = before_each_compiler(name, path), None, {} if name == "distcc" else settings_for(name, settings)
     if name == "ccache":
         env |= {"CCACHE_BASEDIR": str(root), "CCACHE_COMPILERCHECK": "content"}
         # One entry for each compilation of this build; its counters know no languages.
         env["CCACHE_STATSLOG"] = str(logs / "ccache-stats.log")
         if settings.get("USE_PRECOMPILED_HEADERS", "0").upper() in ("1", "ON"):
             env |= {"CCACHE_DEPEND": "1", "CCACHE_SLOPPINESS": _PCH_SLOPPINESS}
-        env |= {key: value for key, value in settings.items() if key.startswith("CCACHE_")}
     elif name == "sccache":
-        env |= {key: value for key, value in settings.items() if key.startswith("SCCACHE_")}
         # Its server must not be a child of the build, or it dies with the build and takes its statistics along.
-        host.run([path, "--start-server"], timeout=20.0, env=env)
+        host.run([path, "--start-server"], timeout=20.0, env=env | own)
     elif name == "distcc":
         reply = host.run([path, "-j"], timeout=10.0)
         jobs = int(reply.out) if reply.ok and reply.out.strip().isdigit() else None
@@ -101,8 +99,13 @@ def find_launcher(host: Host, name: str, settings: Mapping[str, str], root: Path
     elif name == "icecc":
         # It counts nothing itself; at this level it writes a line for each job that it sends out.
         env |= {"ICECC_DEBUG": "info", "ICECC_LOGFILE": str(logs / "icecc.log")}
-        env |= {key: value for key, value in settings.items() if key.startswith("ICECC_")}
-    return Launcher(name=name, path=path, env=env, jobs=jobs, before=_launcher_counts(host, name, path, env))
+    launcher = Launcher(name=name, path=path, env=env | own, jobs=jobs)
+    return replace(launcher, before=_launcher_counts(host, launcher))
+
+
+def settings_for(name: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """The plan's settings that are this launcher's own."""
+    return {key: value for key, value in settings.items() if key.startswith(f"{name.upper()}_")}
 
 
 def before_each_compiler(name: str, program: str) -> dict[str, str]:
@@ -137,14 +140,12 @@ def count_from_here(host: Host, launcher: Launcher) -> Launcher:
     if log := launcher.env.get("CCACHE_STATSLOG"):
         with contextlib.suppress(OSError):
             Path(log).unlink(missing_ok=True)
-    now = _launcher_counts(host, launcher.name, launcher.path, {**launcher.env, **launcher.private})
-    return replace(launcher, before=now)
+    return replace(launcher, before=_launcher_counts(host, launcher))
 
 
 def statistics(host: Host, launcher: Launcher) -> dict[str, str]:
     """What the cache did during this build, in words; empty where it does not count."""
-    after = _launcher_counts(host, launcher.name, launcher.path, {**launcher.env, **launcher.private})
-    if not after:
+    if not (after := _launcher_counts(host, launcher)):
         return {"launcher": launcher.name}
     begun = {language: launcher.before.get(language, (0, 0)) for language in after}
     counts = {name: (good - begun[name][0], every - begun[name][1]) for name, (good, every) in after.items()}
@@ -173,20 +174,21 @@ def _ccache_languages(host: Host, launcher: Launcher) -> dict[str, tuple[int, in
     return counts
 
 
-def _launcher_counts(host: Host, name: str, path: str, env: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+def _launcher_counts(host: Host, launcher: Launcher) -> dict[str, tuple[int, int]]:
     """Hits and compilations since ever, by language ("": not told apart); of icecc, what it sent out."""
-    if name == "ccache":
-        reply = host.run([path, "--print-stats"], timeout=20.0, env=env)
+    env = {**launcher.env, **launcher.private}
+    if launcher.name == "ccache":
+        reply = host.run([launcher.path, "--print-stats"], timeout=20.0, env=env)
         lines = dict(line.split("\t", 1) for line in reply.out.splitlines() if "\t" in line) if reply.ok else {}
         hits = sum(int(lines.get(key, 0)) for key in ("direct_cache_hit", "preprocessed_cache_hit"))
         return {"": (hits, hits + int(lines.get("cache_miss", 0)))} if lines else {}
-    if name == "sccache":
-        reply = host.run([path, "--show-stats", "--stats-format=json"], timeout=20.0, env=env)
+    if launcher.name == "sccache":
+        reply = host.run([launcher.path, "--show-stats", "--stats-format=json"], timeout=20.0, env=env)
         if (counts := read_counts(reply.out)) is None:
             return {}
         rows = {name: (each.cached, each.cached + each.compiled) for name, each in counts.languages.items()}
         return {"": (0, 0), **rows}
-    if name == "icecc":
+    if launcher.name == "icecc":
         log = host.read(env["ICECC_LOGFILE"], limit=256 << 20) or b""
         return {"": (log.count(b"</send compile_file"), 0)}
     return {}
@@ -194,12 +196,11 @@ def _launcher_counts(host: Host, name: str, path: str, env: Mapping[str, str]) -
 
 def without_masquerades(path: str) -> tuple[str, list[str]]:
     """PATH without folders whose ``gcc`` or ``c++`` is really a cache in disguise, and those folders."""
-    folders: list[str] = []
-    dropped: list[str] = []
-    for folder in path.split(os.pathsep):
-        disguised = any(
-            Path(os.path.realpath(os.path.join(folder, name))).name in _MASQUERADE  # noqa: PTH118
-            for name in ("c++", "g++", "gcc", "cc")
-        )
-        (dropped if disguised and folder else folders).append(folder)
-    return os.pathsep.join(folders), dropped
+
+    def is_disguised(folder: str) -> bool:
+        drivers = (os.path.join(folder, name) for name in ("c++", "g++", "gcc", "cc"))  # noqa: PTH118
+        return bool(folder) and any(Path(os.path.realpath(driver)).name in _MASQUERADE for driver in drivers)
+
+    folders = path.split(os.pathsep)
+    dropped = list(filter(is_disguised, folders))
+    return os.pathsep.join(folder for folder in folders if folder not in dropped), dropped

@@ -1,14 +1,9 @@
 """Where a build's time and memory went: ``report.html``, one file that needs no network and no script, with what would
-have been quicker in sentences with figures; and the trace, which Perfetto (ui.perfetto.dev) and Chrome show.
+have been quicker (where it would have mattered); and the trace, which Perfetto (ui.perfetto.dev) and Chrome show.
 
-The time line is drawn from Ninja's own log, run after run; memory from what the governor saw. What would have been
-quicker is said only where it would have mattered: *giants* that ran while other cores had nothing left to do,
-compilations that a *cache* could have kept, C++ that *precompiled headers* save much of, *memory* that compilers had to
-wait for.
-
-Ninja notes when a step began and ended after its own start, and not when that was. The files it made say it: each was
-written when its step ended. A trace holds the build's own phases and the runs of this build, a row per job; what was
-compiled before it began is left out.
+The time line is drawn from Ninja's own log, run after run; memory from what the governor saw. Ninja notes when a step
+began and ended after its own start, and not when that was: the files it made say it, each written when its step ended.
+A trace holds the build's own phases and the runs of this build, a row per job, and nothing compiled before it began.
 """
 
 import contextlib
@@ -29,6 +24,7 @@ from rekindle.model.build import BuildResult
 from rekindle.model.document import encode
 from rekindle.model.page import header, page
 from rekindle.model.spoken import spoken_seconds
+from rekindle.model.toml import read_beside
 
 WIDTH = 1100
 LANE = 14
@@ -40,6 +36,7 @@ WORTH = 0.03  # of the compile time; less is noise
 CXX_SECONDS = 600.0
 _COMPILED = ("cxx", "c", "gpu")
 _PCH = "USE_PRECOMPILED_HEADERS"
+_QUICKER = read_beside(__file__, "quicker.toml", dict[str, str])
 # Processes of a trace.
 PHASES, STEPS = 1, 2
 # A clock that was set, or a file system that rounds: so much earlier than the build a run may seem to begin.
@@ -47,6 +44,8 @@ _EARLIER_SECONDS = 2.0
 
 
 class Bar(NamedTuple):
+    """A step on the time line, in pixels."""
+
     x: float
     width: float
     y: int
@@ -57,8 +56,10 @@ class Bar(NamedTuple):
 def write_report(
     path: Path, result: BuildResult, build_tree: Path, samples: Sequence[Sample], learnt: ObjectCosts | None
 ) -> None:
+    """The page of one build, made from its result and Ninja's log."""
     edges = read_ninja_log(build_tree / ".ninja_log")
     bars, lanes, total, marks = time_line(edges)
+    settings = sorted(result.environment.items())
     body = fill_template(
         Path(__file__).with_name("report.html.jinja"),
         result=result,
@@ -77,10 +78,7 @@ def write_report(
         duration=spoken_seconds,
         gib=lambda count: f"{(count or 0) / 2**30:.2f} GiB",
         # By its name too: a token alone looks like nothing.
-        settings=[
-            (name, without_secrets(f"{name}={value}").partition("=")[2])
-            for name, value in sorted(result.environment.items())
-        ],
+        settings=[(name, without_secrets(f"{name}={value}").partition("=")[2]) for name, value in settings],
     )
     verdict, about = _title(result)
     style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
@@ -97,9 +95,7 @@ def _title(result: BuildResult) -> tuple[str, str]:
 
 def time_line(edges: Sequence[Edge]) -> tuple[list[Bar], int, float, list[float]]:
     """Bars in lanes, runs one after another; (bars, lanes, total seconds, where runs begin)."""
-    ends: dict[int, int] = {}
-    for edge in edges:
-        ends[edge.run] = max(ends.get(edge.run, 0), edge.end)
+    ends = {run: max(edge.end for edge in edges if edge.run == run) for run in {edge.run for edge in edges}}
     begins = itertools.accumulate((ends[run] for run in sorted(ends)), initial=0)
     offsets = dict(zip(sorted(ends), begins, strict=False))
     total = max(1, sum(ends.values()))
@@ -122,16 +118,14 @@ def time_line(edges: Sequence[Edge]) -> tuple[list[Bar], int, float, list[float]
 
 def by_kind(edges: Sequence[Edge]) -> list[tuple[str, int, float]]:
     """How many steps of each kind, and their seconds together; what took most first."""
-    totals: dict[str, tuple[int, float]] = {}
+    spent: dict[str, list[float]] = {}
     for edge in edges:
-        count, seconds = totals.get(kind_of(edge.outputs[0]), (0, 0.0))
-        totals[kind_of(edge.outputs[0])] = (count + 1, seconds + edge.seconds)
-    return sorted(((kind, *value) for kind, value in totals.items()), key=lambda row: -row[2])
+        spent.setdefault(kind_of(edge.outputs[0]), []).append(edge.seconds)
+    return sorted(((kind, len(each), sum(each)) for kind, each in spent.items()), key=lambda row: -row[2])
 
 
 def memory_lines(samples: Sequence[Sample]) -> dict[str, object]:
     """Polylines for what the build used, what was free, and how many jobs ran."""
-    height = MEMORY_HEIGHT
     shown = list(samples[:: max(1, len(samples) // WIDTH)])
     if len(shown) < 2:
         return {}
@@ -140,13 +134,11 @@ def memory_lines(samples: Sequence[Sample]) -> dict[str, object]:
     most = max(max(sample.running + sample.paused for sample in shown), 1)
 
     def line(value: str, largest: float) -> str:
-        return " ".join(
-            f"{sample.seconds / end * WIDTH:.1f},{height - getattr(sample, value) / largest * (height - 4):.1f}"
-            for sample in shown
-        )
+        points = ((sample.seconds / end, getattr(sample, value) / largest) for sample in shown)
+        return " ".join(f"{x * WIDTH:.1f},{MEMORY_HEIGHT - y * (MEMORY_HEIGHT - 4):.1f}" for x, y in points)
 
     lines = {name: line(name, largest) for name, largest in (("used", top), ("running", most), ("paused", most))}
-    return {**lines, "peak": top, "most": most, "seconds": end, "height": height}
+    return {**lines, "peak": top, "most": most, "seconds": end, "height": MEMORY_HEIGHT}
 
 
 def quicker(edges: Sequence[Edge], result: BuildResult) -> list[str]:
@@ -155,6 +147,7 @@ def quicker(edges: Sequence[Edge], result: BuildResult) -> list[str]:
 
 
 def lanes(edges: Sequence[Edge]) -> int:
+    """How many ran at once at most."""
     moments = sorted([(edge.start, 1) for edge in edges] + [(edge.end, -1) for edge in edges])
     return max(itertools.accumulate(change for _, change in moments), default=0)
 
@@ -183,34 +176,27 @@ def idle_tail(edges: Sequence[Edge], jobs: int) -> tuple[float, list[Edge]]:
 def _giants(edges: Sequence[Edge]) -> Iterator[tuple[float, str]]:
     last = max((edge.run for edge in edges), default=0)
     steps = [edge for edge in edges if edge.run == last and kind_of(edge.outputs[0]) in _COMPILED]
-    jobs = lanes(steps)
-    if jobs < 2:
+    if (jobs := lanes(steps)) < 2:
         return
     took = (max(edge.end for edge in steps) - min(edge.start for edge in steps)) / 1000
     idle, late = idle_tail(steps, jobs)
-    saved = min(idle, took - packed_seconds(steps, jobs))
-    if saved >= took * WORTH:
+    if (saved := min(idle, took - packed_seconds(steps, jobs))) >= took * WORTH:
         files = [(file_name(edge.outputs[0]).removesuffix(".o").removesuffix(".obj"), edge) for edge in late[:3]]
         names = ", ".join(f"{file} ({edge.seconds:.0f} s)" for file, edge in files)
-        text = f"{saved:.0f} s at the end at least half of the {jobs} jobs had nothing to do while {names} ran: longest"
-        text += " first would have saved up to that. The next build in this workspace knows these files and starts them"
-        yield saved, f"{text} first."
+        yield saved, _QUICKER["giants"].format(saved=saved, jobs=jobs, names=names)
 
 
 def _other_tips(edges: Sequence[Edge], result: BuildResult) -> Iterator[tuple[float, str]]:
     steps = [edge for edge in edges if kind_of(edge.outputs[0]) in _COMPILED]
     if result.paused:
-        most = max((edge.seconds for edge in steps), default=0.0)
-        yield most, f"Compilers were paused {result.paused} times for want of memory: more memory, or less beside it."
+        yield max((edge.seconds for edge in steps), default=0.0), _QUICKER["memory"].format(times=result.paused)
     spent = sum(edge.seconds for edge in edges if kind_of(edge.outputs[0]) == "cxx")
     unset = result.environment.get(_PCH, "0") in ("0", "OFF")
     if result.project == "torch" and spent >= CXX_SECONDS and unset:
-        text = f"C++ took {spent / 60:.0f} min of compiling: with --set {_PCH}=1 torch's own headers are compiled"
-        yield spent / 2, f"{text} once, not for every file."
+        yield spent / 2, _QUICKER["headers"].format(minutes=spent / 60, switch=_PCH)
     spent = sum(edge.seconds for edge in steps)
     if not result.launcher and spent >= 60:
-        text = f"{len(steps)} compilations took {spent / 60:.0f} min: with --launcher ccache the same build again, also"
-        yield 0.0, f"{text} in another place, takes them from the cache."
+        yield 0.0, _QUICKER["cache"].format(count=len(steps), minutes=spent / 60)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,14 +1,12 @@
 """From what the user asked for to what the engine needs: plan, tree, interpreters, options; one line for each thing
 that cannot work, before anything long starts; and the one door between a document and a compiler.
 
-The tree is described here only where no ``source.json`` of the source stage lies in it.
-
-A plan decides which programs compile, what is fetched and what is set; one that came by mail (as plan.json, inside a
-provenance statement, in a matrix's lock) decides that for its sender, so what it would make this machine do is said
-before anything of it is done. :func:`admit` lets through what was made here and what the user said yes to. Names that
-no build of torch knows are refused whoever made the plan (``build_names.toml`` lists the known).
+A plan decides which programs compile, what is fetched and what is set; one that came by mail decides that for its
+sender, so what it would make this machine do is said before anything of it is done. :func:`admit` lets through what was
+made here and what the user said yes to. Names that no build of torch knows (``build_names.toml``) are always refused.
 """
 
+import contextlib
 import dataclasses
 import errno
 import os
@@ -22,7 +20,7 @@ import msgspec
 from packaging.version import InvalidVersion, Version
 
 from rekindle.build.companion import find_extension
-from rekindle.build.environment import build_names, is_among
+from rekindle.build.environment import NAMES, is_among
 from rekindle.build.frontend import FrontEnd, find_front_end
 from rekindle.build.tree import refuse_future
 from rekindle.errors import BadInput, Untrusted, tell_os_errors
@@ -39,12 +37,7 @@ from rekindle.model.version import pin_requirement
 TREE_FILE = "source.json"
 _PATH = re.compile(r"(?:^|[=;:, ])((?:~|[A-Za-z]:)?[/\\][^;,\s]*)")
 
-_KNOWN_WORDS = ("", "Ninja", "ccache", "sccache", "distcc", "icecc", "nvcc", "hipcc")
-# Words of a flags setting that name neither a file nor a program: -march=native, -O2, -DNAME=1, -Wno-error, -fPIC.
-_PLAIN_FLAG = re.compile(
-    r"-(m[\w=.+-]+|O[0-3s]?|g[0-3]?|[DU]\w+(=[\w.+-]*)?|W(no-)?[a-z0-9+-]+(=\w+)?|f[A-Za-z0-9-]+|std=[\w+]+)"
-)
-
+_PLAIN_FLAG = re.compile(NAMES.plain_flag)
 _PLAIN_COMPILER = re.compile(r"(gcc|g\+\+|clang|clang\+\+)(-\d+(\.\d+)?)?")
 
 
@@ -77,9 +70,8 @@ def make_order(options: BuildOptions) -> BuildOrder:
 
 def read_plan(path: Path) -> Plan:
     if not path.is_file():
-        raise BadInput(
-            f"there is no plan at {path}", remedy="'rekindle plan --build --json > plan.json', then --plan plan.json"
-        )
+        remedy = "'rekindle plan --build --json > plan.json', then --plan plan.json"
+        raise BadInput(f"there is no plan at {path}", remedy=remedy)
     return load(path, Plan)
 
 
@@ -102,14 +94,11 @@ def _fetched_tree(sources: Path, plan: Plan) -> Path:
     """The tree of the plan's project in the workspace: as ``source fetch`` and ``up`` name it, or the only one."""
     release = (plan.torch or "").split("+")[0]
     named = [sources / plan.project, sources / f"{plan.project}-{release}"]
-    trees = [path for path in named if path.is_dir()] or sorted(
-        path for path in sources.glob(f"{plan.project}-[0-9]*") if path.is_dir()
-    )
+    others = sorted(sources.glob(f"{plan.project}-[0-9]*"))
+    trees = list(filter(Path.is_dir, named)) or list(filter(Path.is_dir, others))
     if len(trees) > 1 and trees[0] not in named:
-        raise BadInput(
-            f"{sources} holds {', '.join(path.name for path in trees)}, none of them torch {release}",
-            remedy="name one with --source, or 'rekindle source fetch'",
-        )
+        message = f"{sources} holds {', '.join(path.name for path in trees)}, none of them torch {release}"
+        raise BadInput(message, remedy="name one with --source, or 'rekindle source fetch'")
     return trees[0] if trees else named[-1 if release else 0]
 
 
@@ -121,52 +110,43 @@ def project_of(root: Path) -> str:
             return project
     if (extension := find_extension(root)) is not None:
         return extension.name
-    raise BadInput(
-        f"{root} is no tree of torch, torchvision, torchaudio or spark, and nothing in it compiles against torch",
-        remedy="give the root of a tree whose setup.py uses torch.utils.cpp_extension or whose CMake finds Torch",
-    )
+    known = "torch, torchvision, torchaudio or spark"
+    remedy = "give the root of a tree whose setup.py uses torch.utils.cpp_extension or whose CMake finds Torch"
+    raise BadInput(f"{root} is no tree of {known}, and nothing in it compiles against torch", remedy=remedy)
 
 
 def version_of(root: Path) -> str:
     """What the tree says of its version; 0 where it says nothing."""
-    try:
+    with contextlib.suppress(OSError):
         return (root / "version.txt").read_text(encoding="utf-8").strip()[:80] or "0"
-    except OSError:
-        extension = find_extension(root)
-        return extension.version if extension is not None else "0"
+    extension = find_extension(root)
+    return extension.version if extension is not None else "0"
 
 
 def check_inputs(plan: Plan, tree: SourceTree, workspace: Workspace) -> FrontEnd:
     """The front end of a tree that fits the plan and may be written to."""
     if plan.answer != "build" or plan.build is None:
-        raise BadInput(
-            f"the plan's answer is '{plan.answer}', so there is nothing to build",
-            remedy="'rekindle plan --build' insists on a source build",
-        )
+        remedy = "'rekindle plan --build' insists on a source build"
+        raise BadInput(f"the plan's answer is '{plan.answer}', so there is nothing to build", remedy=remedy)
     if plan.project != tree.project:
-        raise BadInput(
-            f"the plan is for {plan.project}, but {tree.root} is a tree of {tree.project}",
-            remedy="give the plan's own tree with --source DIR, or the tree's own plan with --plan FILE",
-        )
+        remedy = "give the plan's own tree with --source DIR, or the tree's own plan with --plan FILE"
+        raise BadInput(f"the plan is for {plan.project}, but {tree.root} is a tree of {tree.project}", remedy=remedy)
     release = plan.torch if plan.project == "torch" else None
     if release and tree.version and not same_release(release, tree.version):
-        raise BadInput(
-            f"the plan is for torch {release}, but {tree.root} is {tree.version}",
-            remedy=f"'rekindle source fetch' brings the tree of {release}",
-        )
+        remedy = f"'rekindle source fetch' brings the tree of {release}"
+        raise BadInput(f"the plan is for torch {release}, but {tree.root} is {tree.version}", remedy=remedy)
     root = Path(tree.root)
     if not root.is_dir():
         raise BadInput(f"there is no source tree at {root}")
     front = find_front_end(root)
-    if plan.build is not None and plan.build.env.get("USE_NINJA") == "0":
+    if plan.build.env.get("USE_NINJA") == "0":
         front = dataclasses.replace(front, serial=False)
-    for folder, remedy in (
-        (workspace.wheels, "give a writable place with --workspace DIR"),
-        (workspace.logs, "give a writable place with --workspace DIR"),
-        # Their setup.py writes its version beside the sources; a folder "build" that is there already proves nothing.
-        (root, "copy the tree to a place of your own and give that with --source DIR"),
-        (front.build_tree, "copy the tree to a place of your own and give that with --source DIR"),
-    ):
+    ours, theirs = (workspace.wheels, workspace.logs), (root, front.build_tree)
+    # Their setup.py writes its version beside the sources; a folder "build" that is there already proves nothing.
+    for folder in (*ours, *theirs):
+        remedy = "copy the tree to a place of your own and give that with --source DIR"
+        if folder in ours:
+            remedy = "give a writable place with --workspace DIR"
         with tell_os_errors(f"cannot write to {folder}", remedy=remedy):
             folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
@@ -188,16 +168,11 @@ def same_release(left: str, right: str) -> bool:
 
 def check_names(plan: Plan) -> None:
     """Refuse variables that no build knows, and pins that are more than a package and its versions."""
-    recipe = plan.build
-    if recipe is None:
-        return
-    for name in recipe.env:
-        if not is_among(name, build_names().environment):
-            raise BadInput(
-                f"the plan sets {name}, which is no setting of a build",
-                remedy="take it out of the plan; what a build knows stands in docs/security.md",
-            )
-    for name, pin in recipe.pins.items():
+    for name in plan.build.env if plan.build else ():
+        if not is_among(name, NAMES.environment):
+            remedy = "take it out of the plan; what a build knows stands in docs/security.md"
+            raise BadInput(f"the plan sets {name}, which is no setting of a build", remedy=remedy)
+    for name, pin in plan.build.pins.items() if plan.build else ():
         pin_requirement(name, pin)
 
 
@@ -217,24 +192,17 @@ def admit(
     check_names(plan)
     if trust or was_made_here(plan if document is None else document):
         return
-    account = account_of(plan, machine(), python=python, signed=signed)
-    raise Untrusted(
-        f"the {kind} was not made here, and it decides what runs, is fetched and set",
-        account,
-        remedy="look at what it would do, then give --trust; or make it anew with 'rekindle plan --build'",
-    )
+    why = f"the {kind} was not made here, and it decides what runs, is fetched and set"
+    remedy = "look at what it would do, then give --trust; or make it anew with 'rekindle plan --build'"
+    raise Untrusted(why, account_of(plan, machine(), python=python, signed=signed), remedy=remedy)
 
 
 def admit_to_be_checked(plan: Plan, machine: Machine) -> None:
     """Pass for a look at the machine's compilers, which runs them: every program the plan names must be known here."""
     check_names(plan)
-    if was_made_here(plan):
-        return
-    if unknown := account_of(plan, machine).unknown:
-        raise BadInput(
-            f"the plan was not made here and names what is not on this machine ({unknown[0]}); it is not run",
-            remedy="make the plan here with 'rekindle plan --build', or take that setting out of it",
-        )
+    if not was_made_here(plan) and (unknown := account_of(plan, machine).unknown):
+        why = f"the plan was not made here and names what is not on this machine ({unknown[0]}); it is not run"
+        raise BadInput(why, remedy="make the plan here with 'rekindle plan --build', or take that setting out of it")
 
 
 def names_places(plan: Plan) -> bool:
@@ -250,8 +218,8 @@ def account_of(plan: Plan, machine: Machine, *, python: str | None = None, signe
     settings = {**recipe.env, **recipe.cmake} if recipe else {}
     installed = [each.path for each in machine.toolkits] + [each.path for each in machine.compilers]
     paths = [Path(path) for path in (*installed, *(each.path for each in machine.pythons)) if path]
-    programs = [f"{name}={value}" for name, value in settings.items() if is_among(name, build_names().programs)]
-    flags = [f"{name}={value}" for name, value in settings.items() if is_among(name, build_names().flags)]
+    programs = [f"{name}={value}" for name, value in settings.items() if is_among(name, NAMES.programs)]
+    flags = [f"{name}={value}" for name, value in settings.items() if is_among(name, NAMES.flags)]
     pins = [pin_requirement(name, pin) for name, pin in (recipe.pins.items() if recipe else ())]
     places = ((name, match[1]) for name, value in settings.items() for match in _PATH.finditer(value))
     strange = [f"{name}={place}" for name, place in places if not _lies_in(place, paths)]
@@ -283,8 +251,7 @@ def _versioned_names(compiler: Compiler) -> Iterator[str]:
     """The names distributions give it beside the one it was found by: gcc 12.2.0 is gcc-12 too."""
     parts = compiler.version.split(".")
     if parts[0].isdigit():
-        yield f"{compiler.kind}-{parts[0]}"
-        yield f"{compiler.kind}-{'.'.join(parts[:2])}"
+        yield from (f"{compiler.kind}-{parts[0]}", f"{compiler.kind}-{'.'.join(parts[:2])}")
 
 
 def _is_program(value: str, folders: Iterable[Path], names: Set[str]) -> bool:
@@ -295,7 +262,7 @@ def _is_program(value: str, folders: Iterable[Path], names: Set[str]) -> bool:
         if "/" in word or "\\" in word:
             return _lies_in(word, folders)
         plain = word.replace("clang++", "clang").replace("g++", "gcc")
-        return word in names or plain in same or word in _KNOWN_WORDS
+        return word in names or plain in same or word in NAMES.words
 
     first, *others = re.split(r"[\s;]+", value.strip())
     return is_known(first) and all(is_known(word) or _PLAIN_FLAG.fullmatch(word) for word in others)

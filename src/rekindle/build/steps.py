@@ -2,25 +2,18 @@
 shell script with the same environment, settings and commands, to read or to run elsewhere.
 """
 
+import contextlib
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from rekindle.build import environment as conf
 from rekindle.build.assertwanted import SUMMARY_FILE, check_configuration, summary_lines
 from rekindle.build.companion import plan_for
-from rekindle.build.environment import (
-    FLAG_FILE,
-    BuildEnvironment,
-    chosen_cuda,
-    driver_stub,
-    flag_file,
-    make_environment,
-    prefix_map,
-    render_cache_script,
-)
 from rekindle.build.failure import account_for
 from rekindle.build.frontend import find_front_end
 from rekindle.build.history import ObjectCosts
@@ -50,7 +43,9 @@ _STATEMENT_END = re.compile(r"\n(?<!\$\n)(?! )")
 _WRITTEN = re.compile(r"-- Build files have been written to: (.+)")
 
 
-def environment(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, *, own_paths: bool) -> BuildEnvironment:
+def environment(
+    work: Work, target: TargetPython, cmake: Tool, ninja: Tool, *, own_paths: bool
+) -> conf.BuildEnvironment:
     """``own_paths``: the compilers can keep the tree's place out of what they make."""
     shell = dict(work.host.env)
     shell["PATH"], disguised = without_masquerades(shell.get("PATH", ""))
@@ -58,7 +53,7 @@ def environment(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, *, o
         work.note(f"left {folder} out of PATH: its compilers are a cache in disguise (--launcher does that openly)")
     extra, tools = work.launcher.env if work.launcher else {}, work.workspace.root / "tools"
     scripts = work.launcher.scripts if work.launcher else {}
-    env = make_environment(
+    env = conf.make_environment(
         work.plan,
         shell,
         path_first=[*link_tools(tools, cmake, ninja), target.bin],
@@ -67,18 +62,23 @@ def environment(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, *, o
     )
     env.full.update(work.launcher.private if work.launcher else {})
     if work.tree.project == "torch" and work.plan.build is not None:
-        env.cache_settings.update(driver_stub(work.host, work.plan, {**work.plan.build.cmake, **work.plan.build.env}))
+        env.cache_settings.update(
+            conf.driver_stub(work.host, work.plan, {**work.plan.build.cmake, **work.plan.build.env})
+        )
     if env.dropped:
         work.note(f"not taken from your shell: {', '.join(env.dropped)}")
-    flag = prefix_map(work.front.root) if own_paths else None
-    more = _header_place_flag(work, target) if flag else ()
+    flag, place = conf.prefix_map(work.front.root) if own_paths else None, target.bin.parent
+    more: list[str] = []
+    if flag and not work.options.as_is and compiles_against_torch(work.plan.project) and "=" not in str(place):
+        # The environment's place, out of what torch's headers say of themselves (__FILE__).
+        more = list(filter(None, [conf.prefix_map(place, "python")]))
     if work.front.takes_cmake_settings and (env.cache_settings or flag):
         script = work.front.build_tree / "rekindle-settings.cmake"
         # ccache hits behind these flags, also in another place; the others were not tried.
         steady = work.launcher is None or work.launcher.name == "ccache"
-        texts = {script: render_cache_script(env.cache_settings, flag, steady_cuda=steady, more=more)}
+        texts = {script: conf.render_cache_script(env.cache_settings, flag, steady_cuda=steady, more=more)}
         if flag and steady:
-            texts[work.front.build_tree / FLAG_FILE] = flag_file(flag)
+            texts[work.front.build_tree / conf.FLAG_FILE] = conf.flag_file(flag)
         for place, text in texts.items():
             write_if_changed(place, text)
         env.choose({"CMAKE_PROJECT_INCLUDE_BEFORE": str(script)})
@@ -112,31 +112,20 @@ def link_tools(folder: Path, *chosen: Tool) -> list[Path]:
     return [folder]
 
 
-def _header_place_flag(work: Work, target: TargetPython) -> tuple[str, ...]:
-    """The flag that keeps the environment's place out of what torch's headers say of themselves (``__FILE__``)."""
-    place = target.bin.parent
-    if work.options.as_is or not compiles_against_torch(work.plan.project) or "=" in str(place):
-        return ()
-    flag = prefix_map(place, "python")
-    return (flag,) if flag else ()
-
-
 def configure(
-    work: Work, target: TargetPython, env: BuildEnvironment, now: TreeState, before: TreeState | None
+    work: Work, target: TargetPython, env: conf.BuildEnvironment, now: TreeState, before: TreeState | None
 ) -> TreeState:
     """Configure unless this tree already is configured for this Python; then check what came out."""
     tree = work.front.build_tree
-    done = before is not None and before.configured and before.python == target.python
-    work.resumed = done
+    done = work.resumed = before is not None and before.configured and before.python == target.python
     runs = (before.runs if before else 0) + 1
     started = msgspec.structs.replace(now, running=True, runs=runs, configured=done, python=target.python)
     save_state(tree, started)
     if before is not None and before.python not in (None, target.python):
         forget_python(tree)
-    argv = work.front.configure(
-        target.python, again=before is not None and not done, out=_empty_dist(work), defines=env.defines
-    )
     log: list[str] = []
+    again = before is not None and not done
+    argv = work.front.configure(target.python, again=again, out=_empty_dist(work), defines=env.defines)
     if argv is not None and not done:
         with work.phase("configure"):
             work.run("configure", argv, {**env.full, **work.front.configure_environment})
@@ -155,7 +144,7 @@ def renew_build_file(ninja: str, build_tree: Path, jobs: int) -> list[str]:
     return [ninja, "-C", str(build_tree), f"-j{jobs}", "build.ninja"]
 
 
-def compile_tree(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, env: BuildEnvironment) -> Path | None:
+def compile_tree(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, env: conf.BuildEnvironment) -> Path | None:
     """The wheel the tree's own front end makes; None where only a target was wanted."""
     ours = work.front.takes_cmake_settings and (work.front.build_tree / "build.ninja").is_file()
     if ours and work.jobs is not None and "MAKEFLAGS" in work.jobs.env:
@@ -171,7 +160,7 @@ def compile_tree(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, env
     out = _empty_dist(work)
     argv = work.front.wheel(target.python, out, env.defines)
     # A front end that cannot stop after configuring is checked while it runs.
-    more = {} if work.front.takes_cmake_settings else {"watch": ConfigureWatch(work).line}
+    more = {} if work.front.takes_cmake_settings else {"watch": check_when_configured(work)}
     work.run("compile", argv, {**env.full, **env.after_configure}, **more)
     wheels = sorted(out.glob("*.whl"))
     if len(wheels) != 1:
@@ -198,36 +187,30 @@ def check(work: Work, log: list[str], *, tree: Path | None = None) -> None:
         return
     first = wrong[0]
     message = f"{first.name} was planned as {first.wanted} but configured as {first.found or 'nothing'}"
+    said = tuple(f"{fact.name}: {fact.where}" for fact in wrong if fact.where)
     failure = BuildFailure(
-        project=work.tree.project,
-        phase="check",
-        message=message,
-        error=tuple(f"{fact.name}: {fact.where}" for fact in wrong if fact.where),
-        log=str(work.log.path),
-        facts=work.facts,
+        project=work.tree.project, phase="check", message=message, error=said, log=str(work.log.path), facts=work.facts
     )
     # The next run must configure again, once the cause is fixed.
-    old = load_state(work.front.build_tree)
-    if old is not None:
+    if (old := load_state(work.front.build_tree)) is not None:
         save_state(work.front.build_tree, msgspec.structs.replace(old, configured=False, running=False))
     raise BuildFailed(message, failure, remedy="fix the cause, or change the plan; nothing was compiled yet")
 
 
-class ConfigureWatch:
+def check_when_configured(work: Work) -> Callable[[str], None]:
     """Sees every line of a command that configures and compiles in one go; checks as soon as CMake is through."""
+    lines: list[str] = []
+    written: list[re.Match[str]] = []
 
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self._lines: list[str] = []
-        self._done = False
-
-    def line(self, line: str) -> None:
-        if self._done:
+    def see(line: str) -> None:
+        if written:
             return
-        self._lines.append(line)
+        lines.append(line)
         if match := _WRITTEN.match(line):
-            self._done = True
-            check(self._work, self._lines, tree=Path(match[1].strip()))
+            written.append(match)
+            check(work, lines, tree=Path(match[1].strip()))
+
+    return see
 
 
 def giants_first(build_tree: Path, learnt: ObjectCosts) -> int:
@@ -240,11 +223,9 @@ def giants_first(build_tree: Path, learnt: ObjectCosts) -> int:
     except OSError:
         return 0
     statements = _STATEMENT_END.split(text)
-    giants: dict[int, float] = {}
-    for number, statement in enumerate(statements):
-        match = _OBJECT.match(statement)
-        if match and (seconds := learnt.usual(match[1].replace("$ ", " ").replace("$:", ":")) or 0.0) >= GIANT_SECONDS:
-            giants[number] = seconds
+    named = ((number, match[1]) for number, text in enumerate(statements) if (match := _OBJECT.match(text)))
+    times = {number: learnt.usual(name.replace("$ ", " ").replace("$:", ":")) or 0.0 for number, name in named}
+    giants = {number: seconds for number, seconds in times.items() if seconds >= GIANT_SECONDS}
     builds = [number for number, statement in enumerate(statements) if statement.startswith("build ")]
     head, longest_first = range(builds[0] if builds else 0), sorted(giants, key=lambda number: -giants[number])
     others = [number for number in range(len(head), len(statements)) if number not in giants]
@@ -264,22 +245,20 @@ def render_script(order: BuildOrder) -> Text:
     # What the user chose beyond the plan, by the names that CMake and setup.py know.
     jobs, launcher = order.options.jobs, order.options.launcher
     chosen = ({"MAX_JOBS": str(jobs)} if jobs else {}) | (before_each_compiler(launcher, launcher) if launcher else {})
-    env = make_environment(plan, {}, path_first=(), extra=chosen, version=wheel_version(plan, tree))
-    env.chosen.update(chosen_cuda(LiveHost(), plan, {**plan.build.cmake, **plan.build.env}))
+    env = conf.make_environment(plan, {}, path_first=(), extra=chosen, version=wheel_version(plan, tree))
+    env.chosen.update(conf.chosen_cuda(LiveHost(), plan, {**plan.build.cmake, **plan.build.env}))
     packages = requirements(plan.build.pins, front.requires, pep517=bool(front.backend))
     if compiles_against_torch(plan.project):
         torch = order.options.against or (f"torch=={plan.torch}" if plan.torch else "torch")
         packages = (*(each for each in packages if not each.startswith("torch")), torch)
     tools = ["ninja>=1.13", *([] if "cmake" in plan.build.pins else ["cmake"])]
-    steps = [
-        Step(kind="cd", folder=tree.root),
-        Step(kind="set", env={name: value for name, value in sorted(env.chosen.items()) if name != "PATH"}),
-    ]
+    chosen = {name: value for name, value in sorted(env.chosen.items()) if name != "PATH"}
+    steps = [Step(kind="cd", folder=tree.root), Step(kind="set", env=chosen)]
     if env.cache_settings and front.kind == "cmake-setup":
         settings = "build/rekindle-settings.cmake"
         steps += [
             Step(kind="run", argv=("mkdir", "-p", "build")),
-            Step(kind="write", folder=settings, argv=tuple(render_cache_script(env.cache_settings).splitlines())),
+            Step(kind="write", folder=settings, argv=tuple(conf.render_cache_script(env.cache_settings).splitlines())),
             Step(kind="set", env={"CMAKE_PROJECT_INCLUDE_BEFORE": f"{HERE}/{settings}"}),
         ]
     out = order.workspace.wheels
@@ -302,7 +281,6 @@ def render_script(order: BuildOrder) -> Text:
 
 def _interpreter_path(python: str) -> str:
     """The interpreter as it is found here; a version that is not here by its usual name."""
-    try:
+    with contextlib.suppress(BadInput):
         return find_build_python(LiveHost(), python).path
-    except BadInput:
-        return f"python{python}" if python[:1].isdigit() else python
+    return f"python{python}" if python[:1].isdigit() else python

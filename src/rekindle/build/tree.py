@@ -1,11 +1,10 @@
 """A build tree from run to run: what it was made for, what must be put right before it continues, how it is removed.
 
-What it was made for is written into it first: a tree configured for one plan must not be continued with another, and
-the refusal names the difference. Ninja itself redoes what it has no record of. Two things it cannot know: after a power
-loss an object may be empty though the log says it is done; and files from the future (a clock that jumped) look new for
-ever. A tree that is removed is first renamed, so a kill in the middle never leaves half a tree that looks whole; what
-CMake had installed into the source tree (its own list says what) goes too, since a stale library of an older
-configuration would otherwise end up in the next wheel.
+A tree configured for one plan must not be continued with another, and the refusal names the difference. Two things
+Ninja cannot know: after a power loss an object may be empty though the log says it is done; and files from the future
+(a clock that jumped) look new for ever. A tree that is removed is first renamed, so that a kill never leaves half a
+tree that looks whole; what CMake had installed into the source tree goes too, since a stale library would otherwise end
+up in the next wheel.
 """
 
 import contextlib
@@ -16,9 +15,11 @@ import shutil
 import stat
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from rekindle.build.environment import NAMES, is_among
 from rekindle.errors import BadInput, Interrupted, OtherPlan
 from rekindle.formats.ninja import latest, read_ninja_log
 from rekindle.host.files import rename_patiently, text_at, write_atomically
@@ -27,8 +28,6 @@ from rekindle.model.document import Part, decode, encode
 from rekindle.model.plan import Plan
 
 FILE_NAME = "rekindle-state.json"
-_HOW = ("MAX_JOBS", "NINJA_STATUS", "CMAKE_BUILD_PARALLEL_LEVEL", "VERBOSE", "USE_CCACHE", "launcher")
-_HOW_PREFIXES = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC_")
 FUTURE_SECONDS = 120.0
 MIN_FREE_BYTES = 1 << 30
 # A torch build makes some 30,000 files, a companion's a few hundred.
@@ -62,22 +61,20 @@ def settings_of(plan: Plan) -> dict[str, str]:
     (launcher, jobs, memory, a cache's own settings) is not among them, nor are patches: they change files, and Ninja
     sees by itself which files are newer."""
     assert plan.build is not None
-    settings = {f"env {name}": value for name, value in plan.build.env.items() if not _is_how(name)}
-    settings |= {f"cmake {name}": value for name, value in plan.build.cmake.items() if not _is_how(name)}
-    return settings
+    groups = {"env": plan.build.env, "cmake": plan.build.cmake}
+    rows = ((kind, name, value) for kind, settings in groups.items() for name, value in settings.items())
+    return {f"{kind} {name}": value for kind, name, value in rows if not _is_how(name)}
 
 
 def _is_how(name: str) -> bool:
-    name = name.removeprefix("env ").removeprefix("cmake ")
-    return name in _HOW or name.startswith(_HOW_PREFIXES) or name.endswith("_COMPILER_LAUNCHER")
+    return is_among(name.removeprefix("env ").removeprefix("cmake "), NAMES.how)
 
 
 def load_state(build_tree: Path) -> TreeState | None:
+    """The state that the tree was left in; None where there is none."""
     path = build_tree / FILE_NAME
-    if not path.is_file():
-        return None
     try:
-        return decode(path.read_bytes(), TreeState, origin=str(path))
+        return decode(path.read_bytes(), TreeState, origin=str(path)) if path.is_file() else None
     except BadInput:
         # A state we cannot read is a tree we do not know.
         return TreeState(project="unknown", version=None, settings={})
@@ -101,16 +98,11 @@ def sources_changed(old: TreeState, new: TreeState) -> bool:
     return None not in (old.source_digest, new.source_digest) and old.source_digest != new.source_digest
 
 
-def refuse_other_plan(old: TreeState, new: TreeState, build_tree: Path) -> None:
-    """Raise :class:`OtherPlan` naming the first differences, unless ``old`` may be continued as ``new``."""
-    changes = differences(old, new)
-    if not changes:
-        return
+def refuse_other_plan(changes: Sequence[str], build_tree: Path) -> NoReturn:
+    """Raise :class:`OtherPlan` naming the first differences."""
     more = f" (and {len(changes) - 3} more)" if len(changes) > 3 else ""
-    raise OtherPlan(
-        f"{build_tree} was made for another plan: {'; '.join(changes[:3])}{more}",
-        remedy="give --clean to start over, or build in another copy of the tree",
-    )
+    remedy = "give --clean to start over, or build in another copy of the tree"
+    raise OtherPlan(f"{build_tree} was made for another plan: {'; '.join(changes[:3])}{more}", remedy=remedy)
 
 
 def remove_empty_outputs(build_tree: Path) -> list[str]:
@@ -147,10 +139,8 @@ def refuse_future(root: Path) -> None:
     for name in _WATCHED:
         path = root / name
         if path.is_file() and (ahead := path.stat().st_mtime - time.time()) > FUTURE_SECONDS:
-            raise BadInput(
-                f"{path} is {ahead / 60:.0f} minutes in the future: this machine's clock has jumped back",
-                remedy=f"set the clock, or 'touch {path}' if the clock is right",
-            )
+            message = f"{path} is {ahead / 60:.0f} minutes in the future: this machine's clock has jumped back"
+            raise BadInput(message, remedy=f"set the clock, or 'touch {path}' if the clock is right")
 
 
 def free_files(path: Path) -> int | None:
@@ -163,28 +153,19 @@ def free_files(path: Path) -> int | None:
 
 def refuse_few_files(build_tree: Path) -> None:
     """Stop before anything starts where not even small files fit; free space was asked for with all the rest."""
-    files = free_files(build_tree.parent)
-    if files is not None and files < START_FREE_FILES:
-        raise BadInput(
-            f"only {files} more files fit on the disk of {build_tree}, however small (inodes)",
-            remedy="'df -i' shows it; delete many small files, or build on another disk",
-        )
+    if (files := free_files(build_tree.parent)) is not None and files < START_FREE_FILES:
+        message = f"only {files} more files fit on the disk of {build_tree}, however small (inodes)"
+        raise BadInput(message, remedy="'df -i' shows it; delete many small files, or build on another disk")
 
 
 def stop_before_full(build_tree: Path) -> None:
     """Called now and then while compiling: a full disk corrupts, an orderly stop does not."""
-    free = shutil.disk_usage(build_tree).free
-    if free < MIN_FREE_BYTES:
-        raise Interrupted(
-            f"stopped: only {free / 2**20:.0f} MiB are left on the disk of {build_tree}",
-            remedy="free some space; the same command continues",
-        )
-    files = free_files(build_tree)
-    if files is not None and files < MIN_FREE_FILES:
-        raise Interrupted(
-            f"stopped: only {files} more files fit on the disk of {build_tree}, however small (inodes)",
-            remedy="delete many small files ('df -i'); the same command continues",
-        )
+    if (free := shutil.disk_usage(build_tree).free) < MIN_FREE_BYTES:
+        remedy = "free some space; the same command continues"
+        raise Interrupted(f"stopped: only {free / 2**20:.0f} MiB are left on the disk of {build_tree}", remedy=remedy)
+    if (files := free_files(build_tree)) is not None and files < MIN_FREE_FILES:
+        message = f"stopped: only {files} more files fit on the disk of {build_tree}, however small (inodes)"
+        raise Interrupted(message, remedy="delete many small files ('df -i'); the same command continues")
 
 
 def clean(build_tree: Path) -> bool:
@@ -193,41 +174,30 @@ def clean(build_tree: Path) -> bool:
     for old in root.glob(f"{TRASH}*"):
         _remove_tree(old)
     if build_tree.is_symlink():
-        raise BadInput(
-            f"{build_tree} is a link to {os.readlink(build_tree)}, so --clean does not touch it",  # noqa: PTH115
-            remedy="remove the link yourself",
-        )
+        why = f"{build_tree} is a link to {os.readlink(build_tree)}, so --clean does not touch it"  # noqa: PTH115
+        raise BadInput(why, remedy="remove the link yourself")
     if not build_tree.is_dir() or not any(build_tree.iterdir()):
         return False
     if not any((build_tree / name).exists() or list(build_tree.glob(f"{name}.*")) for name in _OURS):
-        raise BadInput(
-            f"{build_tree} does not look like a build tree, so --clean does not touch it",
-            remedy="remove it yourself if it is one",
-        )
-    installed = _installed_files(build_tree, root)
+        remedy = "remove it yourself if it is one"
+        raise BadInput(f"{build_tree} does not look like a build tree, so --clean does not touch it", remedy=remedy)
+    # Files CMake installed inside the source tree; nothing outside it, whatever the list says.
+    lines = text_at(build_tree / "install_manifest.txt").splitlines()
+    paths, inside = [path for line in lines if (path := Path(line.strip())).is_absolute()], root.resolve()
+    installed = [path for path in paths if inside in path.parent.resolve().parents and not path.is_dir()]
     trash = root / f"{TRASH}{os.getpid()}"
     try:
         rename_patiently(build_tree, trash, 0.2)
     except OSError as error:
         holders = _holders(build_tree)
-        raise BadInput(
-            f"cannot remove {build_tree}: {error.strerror or error}"
-            + (f"; held by {', '.join(holders)}" if holders else ""),
-            remedy="close what uses it and run the same command again",
-        ) from error
+        held = f"; held by {', '.join(holders)}" if holders else ""
+        message = f"cannot remove {build_tree}: {error.strerror or error}{held}"
+        raise BadInput(message, remedy="close what uses it and run the same command again") from error
     for path in installed:
         with contextlib.suppress(OSError):
             path.unlink()
     _remove_tree(trash)
     return True
-
-
-def _installed_files(build_tree: Path, root: Path) -> list[Path]:
-    """Files CMake installed inside the source tree; nothing outside it, whatever the list says."""
-    lines = text_at(build_tree / "install_manifest.txt").splitlines()
-    inside, paths = root.resolve(), (Path(line.strip()) for line in lines)
-    named = (path for path in paths if path.is_absolute() and inside in path.parent.resolve().parents)
-    return [path for path in named if not path.is_dir()]
 
 
 def _remove_tree(path: Path) -> None:
@@ -241,11 +211,10 @@ def _remove_tree(path: Path) -> None:
 
     if path.is_symlink():
         path.unlink()
-        return
     for _ in range(2):
-        shutil.rmtree(path, onerror=writable_then_again)
         if not path.exists():
             return
+        shutil.rmtree(path, onerror=writable_then_again)
     if sys.platform == "win32":
         # The last resort: Windows removes it when it starts next. The name is trash, so nobody mistakes it.
         move = getattr(ctypes, "WinDLL")("kernel32").MoveFileExW  # noqa: B009

@@ -5,13 +5,13 @@ memory, the cache, and what compiles just now. A compiler that was killed for me
 """
 
 import contextlib
-import dataclasses
 import functools
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rekindle.build.failure import BuildLog, account_for, failed_commands, killed_for_memory
 from rekindle.build.farm import FarmWork
@@ -25,6 +25,7 @@ from rekindle.errors import StageFailed
 from rekindle.formats.ninja import file_name
 from rekindle.host.process import Running, run_long, stop_signals_as_interrupt
 from rekindle.host.protocol import Host
+from rekindle.host.text import last_line
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import Fact
 from rekindle.model.build_options import BuildOptions
@@ -71,27 +72,28 @@ class Supervisor:
         self._first_step: float | None = None
 
     def run_alone(self, outputs: list[str]) -> None:
+        """One job at a time until these are made."""
         self.alone = set(outputs)
         if self.governor is not None:
             self.governor.solo = True
 
     def line(self, line: str) -> None:
+        """Take in what the command printed."""
         self.log.write(line)
         if match := _STATUS.match(line):
             self.done, self.total = int(match[1]), int(match[2])
-            if self._first_step is None:
-                self._first_step = time.monotonic()
+            self._first_step = self._first_step or time.monotonic()
             self.stage = match[3]
-            named = _OBJECT.search(match[3])
-            if named and self.estimate is not None:
+            if self.estimate is not None and (named := _OBJECT.search(match[3])):
                 self.estimate.finished(named[1])
             self.alone = {output for output in self.alone if output not in match[3]}
-            if self.governor is not None and self.governor.solo and not self.alone:
+            if self.governor is not None and not self.alone:
                 self.governor.solo = False
             self._show()
         self.watch(line)
 
     def tick(self, running: Running) -> float | None:
+        """Look at memory, disk and farm; gives the seconds until the next look."""
         wait = self.governor.look(running.pid) if self.governor is not None else None
         now = time.monotonic()
         if self.disk is not None and now - self._disk_at > DISK_EVERY_SECONDS:
@@ -109,8 +111,8 @@ class Supervisor:
             self.progress.step(0, None, f"{self.stage[:100]}: {time.monotonic() - self._begun:.0f} s")
 
     def view(self) -> BuildView:
+        """The build as the user sees it now."""
         elapsed = time.monotonic() - self._begun
-        last = self.governor.samples[-1] if self.governor is not None and self.governor.samples else None
         jobs = tuple(
             JobView(
                 name=file_name(output),
@@ -123,17 +125,14 @@ class Supervisor:
         )
         hits, misses = self._cache_now()
         rate = 60 * self.done / elapsed if self.done and elapsed > 20 else None
-        left = self._time_left(jobs)
-        view = BuildView(
-            done=self.done, total=self.total, per_minute=rate, left=left, jobs=jobs, hits=hits, misses=misses
-        )
+        known: dict[str, Any] = {"left": self._time_left(jobs), "jobs": jobs, "hits": hits, "misses": misses}
         if self.farm is not None:
             counts, slots = self.farm.counts, self.farm.status.slots
-            view = dataclasses.replace(view, elsewhere=counts.elsewhere, here=counts.local, slots=slots)
-        if last is not None:
-            view = dataclasses.replace(view, used=last.used, free=last.available, running=last.running)
-            view = dataclasses.replace(view, allowed=last.allowed, paused=last.paused)
-        return view
+            known |= {"elsewhere": counts.elsewhere, "here": counts.local, "slots": slots}
+        for last in self.governor.samples[-1:] if self.governor is not None else ():
+            known |= {"used": last.used, "free": last.available, "running": last.running}
+            known |= {"allowed": last.allowed, "paused": last.paused}
+        return BuildView(done=self.done, total=self.total, per_minute=rate, **known)
 
     def _cache_now(self) -> tuple[int | None, int | None]:
         """Asked now and then: it starts the cache's own program."""
@@ -148,10 +147,8 @@ class Supervisor:
     def _time_left(self, jobs: Sequence[JobView] = ()) -> float | None:
         """Recounted every few seconds, since it walks the whole graph; between two counts it runs down."""
         now = time.monotonic()
-        if self.estimate is None:
-            return None
         steps = self.total - self.done
-        if now - self._left_at > 10:
+        if self.estimate is not None and now - self._left_at > 10:
             self._left_at = now
             elapsed = now - self._first_step if self._first_step is not None else None
             self._left = self.estimate.left(jobs=self.max_jobs, steps_left=steps, elapsed=elapsed)
@@ -260,14 +257,11 @@ class Work:
             raise account_for(self.tree.project, phase, argv, code, self.log)
 
     def _supervisor(self, phase: str, watch: Callable[[str], None]) -> Supervisor:
+        supervise = functools.partial(Supervisor, self.log, self.progress, phase, watch=watch)
         if self.jobs is None:
-            return Supervisor(self.log, self.progress, phase, watch=watch)
+            return supervise()
         cache = self.launcher
-        return Supervisor(
-            self.log,
-            self.progress,
-            phase,
-            watch=watch,
+        return supervise(
             governor=self.jobs.governor,
             estimate=make_estimate(self.front.ninja_tree, self.jobs.learnt),
             max_jobs=self.jobs.max_jobs,
@@ -300,9 +294,8 @@ def run_ninja(
         code, _ = run_supervised(argv, folder, env, log=log, supervise=supervise)
         if not code:
             return {}
-        failures = failed_commands(log)
-        if not failures:
-            last = next((line for line in reversed(log.recent) if line.strip()), "")
+        if not (failures := failed_commands(log)):
+            last = last_line("\n".join(log.recent))
             raise StageFailed(f"Ninja ended with exit code {code}: {last[:200]}", remedy=f"its log: {log.path}")
         printed = {each.outputs[0]: [line.strip() for line in each.printed if line.strip()] for each in failures}
         return {

@@ -29,15 +29,12 @@ def read_address(text: str, port: int) -> str:
             raise ValueError(text)
         results = socket.getaddrinfo(host, given_port if given_port is not None else port, type=socket.SOCK_STREAM)
     except (OSError, ValueError) as error:
-        raise BadInput(
-            f"{text!r} is no address of a machine: {error}", remedy="192.168.1.10 or 192.168.1.10:10600"
-        ) from None
+        remedy = "192.168.1.10 or 192.168.1.10:10600"
+        raise BadInput(f"{text!r} is no address of a machine: {error}", remedy=remedy) from None
     numbers, number = str(results[0][4][0]), int(results[0][4][1])
     if ipaddress.ip_address(numbers).is_unspecified:
-        raise BadInput(
-            f"{text} means every address of this machine; the others must know one that they reach",
-            remedy=f"one of: {', '.join(own_addresses()) or 'ip address lists them'}",
-        )
+        message = f"{text} means every address of this machine; the others must know one that they reach"
+        raise BadInput(message, remedy=f"one of: {', '.join(own_addresses()) or 'ip address lists them'}")
     return write_address(numbers, number)
 
 
@@ -57,9 +54,8 @@ def own_addresses() -> list[str]:
     import psutil
 
     texts = {str(row.address) for rows in psutil.net_if_addrs().values() for row in rows}
-    return [
-        text for text in sorted(texts) if (number := _number(text)) and not (number.is_loopback or number.is_link_local)
-    ]
+    numbers = {text: _number(text) for text in sorted(texts)}
+    return [text for text, number in numbers.items() if number and not (number.is_loopback or number.is_link_local)]
 
 
 def _number(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -99,11 +95,9 @@ def judge_reach(url: str, workers: Iterable[str]) -> str | None:
     far = [address for address in workers if not is_loopback(split_address(address)[0])]
     if not far or not is_loopback(split_address(url)[0]):
         return None
+    why = f"{far[0]} does not reach {url}, which is this machine alone (unless a tunnel leads here)"
     ours = ", ".join(own_addresses()) or "ADDRESS"
-    return (
-        f"{far[0]} does not reach {url}, which is this machine alone (unless a tunnel leads here): rekindle farm down, "
-        f"then rekindle farm up --listen with one of {ours}"
-    )
+    return f"{why}: rekindle farm down, then rekindle farm up --listen with one of {ours}"
 
 
 def is_loopback(host: str) -> bool:
@@ -114,20 +108,17 @@ def is_loopback(host: str) -> bool:
 
 def answers(address: str) -> bool:
     """Does something take connections there?"""
-    try:
+    with contextlib.suppress(OSError):
         socket.create_connection(split_address(address), timeout=2.0).close()
-    except OSError:
-        return False
-    return True
+        return True
+    return False
 
 
 def is_free(address: str) -> bool:
     """Could a server of ours listen there?"""
     host, port = split_address(address)
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe, contextlib.suppress(OSError):
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-    return True
+        probe.bind((host, port))
+        return True
+    return False

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rekindle.errors import StageFailed
-from rekindle.host.files import write_atomically
+from rekindle.host.files import text_at, write_atomically
 from rekindle.host.process import start_background
 from rekindle.host.processes import process_mark
 from rekindle.host.text import last_line
@@ -80,14 +80,12 @@ class Daemon:
             raise
 
     def last_words(self) -> str:
-        with contextlib.suppress(OSError):
-            return last_line(self.log.read_text(encoding="utf-8", errors="replace"), "it said nothing")
-        return "it has no log"
+        """What its log ends with."""
+        return last_line(text_at(self.log), "it said nothing") if self.log.exists() else "it has no log"
 
     def end(self) -> bool:
         """End it with all it started; False where it does not run here."""
-        pid = self.find()
-        if pid is not None:
+        if (pid := self.find()) is not None:
             end_group(pid)
             self.note.unlink(missing_ok=True)
         return pid is not None

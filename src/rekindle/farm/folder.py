@@ -53,9 +53,8 @@ def read_settings(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_bounded(path, _MAX_BYTES, "configuration").decode("utf-8"))
     except ValueError as error:
-        raise BadInput(
-            f"{path} is damaged: {error}", remedy="correct it, or begin anew: rekindle farm down --forget"
-        ) from error
+        remedy = "correct it, or begin anew: rekindle farm down --forget"
+        raise BadInput(f"{path} is damaged: {error}", remedy=remedy) from error
 
 
 def load_secrets(folder: FarmFolder) -> FarmSecrets | None:
@@ -75,8 +74,10 @@ def new_secrets() -> FarmSecrets:
     return FarmSecrets(server_key=_base64(secrets.token_bytes(32)), client_token=_base64(secrets.token_bytes(32)))
 
 
-def scheduler_files(folder: FarmFolder, farm: Farm, listen: str, hidden: FarmSecrets) -> dict[Path, str]:
-    """What the folder of a scheduler holds, the secrets first: all else can be made from them again."""
+def scheduler_files(folder: FarmFolder, farm: Farm, listen: str, hidden: FarmSecrets | None = None) -> dict[Path, str]:
+    """What the folder of a scheduler holds, the secrets first: all else can be made from them again. ``hidden``: the
+    folder's own, else new ones."""
+    hidden = hidden or load_secrets(folder) or new_secrets()
     settings = {
         "public_addr": listen,
         "client_auth": {"type": "token", "token": hidden.client_token},
@@ -126,20 +127,17 @@ def cache_settings(text: str) -> dict[str, Any]:
         ssl = {"use_ssl": options.pop("use_ssl") == "true"} if "use_ssl" in options else {}
         place = {"bucket": split.netloc, "key_prefix": split.path.strip("/"), "no_credentials": False}
         return {"s3": {**place, **options, **ssl}}
-    raise BadInput(
-        f"{text!r} is no place for a cache", remedy="dir:/shared/cache, redis://HOST:6379 or s3://BUCKET/PREFIX"
-    )
+    remedy = "dir:/shared/cache, redis://HOST:6379 or s3://BUCKET/PREFIX"
+    raise BadInput(f"{text!r} is no place for a cache", remedy=remedy)
 
 
 def write_files(files: Mapping[Path, str]) -> tuple[str, ...]:
     """Each file whole, private, and only where it differs; the names of those that were written."""
-    written = []
-    for path, text in files.items():
-        if not path.is_file() or path.read_bytes() != text.encode():
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_atomically(path, text, private=True)
-            written.append(path.name)
-    return tuple(written)
+    changed = [path for path, text in files.items() if not path.is_file() or path.read_bytes() != text.encode()]
+    for path in changed:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(path, files[path], private=True)
+    return tuple(path.name for path in changed)
 
 
 def worker_token(server_key: str, address: str) -> str:

@@ -2,30 +2,25 @@
 
 import contextlib
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from rekindle.errors import BadInput, RekindleError
 from rekindle.farm import addresses
+from rekindle.farm import folder as conf
 from rekindle.farm.checks import ask_scheduler
 from rekindle.farm.daemons import Daemon
-from rekindle.farm.folder import (
-    cache_settings,
-    load_secrets,
-    new_secrets,
-    read_settings,
-    scheduler_files,
-    write_files,
-    write_invitation,
-)
 from rekindle.farm.watch import SeenFarm, SeenWorker, read_log, read_scheduler_log, read_worker_log
 from rekindle.farm.worker import call_by_ssh, end_worker, farm_join, invitation_for, worker_name, worker_places
 from rekindle.host.files import hold_lock
 from rekindle.host.live import LiveHost
+from rekindle.model.document import shared_fields
 from rekindle.model.farm import Farm, FarmDown, FarmFolder, FarmMachine, FarmReport, FarmUp, FarmWorker
 from rekindle.model.progress import Progress, Silent, tell_while
 from rekindle.toolkits.sccache import farm_at, find_sccache, load_farm
@@ -34,6 +29,7 @@ _START_SECONDS = 30.0
 
 
 def scheduler_daemon(folder: FarmFolder) -> Daemon:
+    """The scheduler that is started from this folder."""
     return Daemon(folder.root, "scheduler", folder.scheduler)
 
 
@@ -68,29 +64,26 @@ def farm_up(
     known = saved is not None and reached == saved.scheduler
     notes = [None if known else addresses.judge_network(reached, private_network=private_network)]
     if cache:
-        cache_settings(cache)
+        conf.cache_settings(cache)
     guests = [addresses.read_address(text, addresses.WORKER_PORT) for text in invite]
     notes.append(addresses.judge_reach(reached, guests))
     workers = {worker.address: worker for worker in saved.workers} if saved else {}
     workers |= {place: FarmWorker(name=worker_name(place), address=place) for place in guests if place not in workers}
     made = Farm(scheduler=reached, cache=cache or (saved.cache if saved else None), workers=tuple(workers.values()))
     daemon = scheduler_daemon(folder)
-    pid = daemon.find()
-    if pid and address != before:
+    if (pid := daemon.find()) and address != before:
         raise BadInput(f"the scheduler runs at {before}, not at {address}", remedy="rekindle farm down, then up again")
     if host.system != "linux":
-        raise BadInput(
-            "sccache-dist's scheduler runs on Linux alone", remedy="docs/farm.md says how Windows takes part"
-        )
+        remedy = "docs/farm.md says how Windows takes part"
+        raise BadInput("sccache-dist's scheduler runs on Linux alone", remedy=remedy)
     tool = find_sccache(host, "sccache-dist")
     plan = FarmUp(folder=str(folder.root), scheduler=reached, state="planned", notes=tuple(filter(None, notes)))
     if dry_run:
-        files = scheduler_files(folder, made, address, load_secrets(folder) or new_secrets())
+        files = conf.scheduler_files(folder, made, address)
         return msgspec.structs.replace(plan, written=tuple(path.name for path in files))
     folder.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     with hold_lock(folder.root / ".lock", lambda: f"another command works on the farm in {folder.root}"):
-        files = scheduler_files(folder, made, address, load_secrets(folder) or new_secrets())
-        written = write_files(files)
+        written = conf.write_files(conf.scheduler_files(folder, made, address))
         if pid is None:
             if not addresses.is_free(address):
                 another = f"{address.rpartition(':')[0]}:{addresses.SCHEDULER_PORT + 1}"
@@ -99,7 +92,7 @@ def farm_up(
                 ready = lambda: ask_scheduler(f"http://{address}")[0].why is None  # noqa: E731
                 started = daemon.bring_up([tool.path, "scheduler"], host.env, ready, _START_SECONDS)
     invited = [*guests, *[None] * client]
-    invitations = tuple(write_invitation(invitation_for(folder, host, place)) for place in invited)
+    invitations = tuple(conf.write_invitation(invitation_for(folder, host, place)) for place in invited)
     return msgspec.structs.replace(
         plan,
         state="running" if pid else "started",
@@ -111,7 +104,7 @@ def farm_up(
 
 
 def _listen_address(folder: FarmFolder) -> str | None:
-    return read_settings(folder.scheduler).get("public_addr")
+    return conf.read_settings(folder.scheduler).get("public_addr")
 
 
 def farm_status(*, farm: Path | None = None) -> FarmReport:
@@ -123,14 +116,12 @@ def farm_status(*, farm: Path | None = None) -> FarmReport:
     """
     folder = farm_at(farm)
     saved = load_farm(folder)
-    listening = _listen_address(folder)
+    listening, daemon, seen = _listen_address(folder), scheduler_daemon(folder), SeenFarm()
     status, _ = ask_scheduler(f"http://{listening}" if listening else saved.scheduler)
-    daemon = scheduler_daemon(folder)
-    seen = SeenFarm()
     read_scheduler_log(read_log(daemon.log), seen)
     names = {worker.address: worker for worker in saved.workers}
     for place in worker_places(folder):
-        settings = read_settings(place.daemon.conf)
+        settings = conf.read_settings(place.daemon.conf)
         where = str(settings.get("public_addr", place.root.name))
         read_worker_log(read_log(place.daemon.log), where, seen)
         if settings and not listening:
@@ -139,8 +130,8 @@ def farm_status(*, farm: Path | None = None) -> FarmReport:
     with ThreadPoolExecutor(max_workers=16) as pool:
         alive = dict(zip(every, pool.map(addresses.answers, every), strict=True))
     machines = tuple(_farm_machine(place, names.get(place), seen.workers.get(place), alive[place]) for place in every)
-    scheme, mark, place_and_password = (saved.cache or "").partition("://")
-    shown_cache = f"{scheme}://{place_and_password.rpartition('@')[2]}" if mark else saved.cache
+    # Without the password that may stand in its address.
+    shown_cache = re.sub("(?s)://.*@", "://", saved.cache, count=1) if saved.cache else None
     return FarmReport(
         folder=str(folder.root),
         status=status,
@@ -152,19 +143,12 @@ def farm_status(*, farm: Path | None = None) -> FarmReport:
 
 
 def _farm_machine(address: str, entry: FarmWorker | None, seen: SeenWorker | None, answers: bool) -> FarmMachine:
-    name, slots = (entry.name, entry.slots) if entry else (worker_name(address), None)
+    known = {"name": entry.name, "slots": entry.slots} if entry else {"name": worker_name(address)}
     if seen is None:
-        return FarmMachine(name=name, address=address, slots=slots, state="expected")
-    return FarmMachine(
-        name=name,
-        address=address,
-        slots=slots,
-        state="lost" if not seen.here else "up" if answers else "silent",
-        compiled=seen.compiled,
-        running=len(seen.jobs),
-        lost=seen.lost,
-        last=seen.last,
-    )
+        return FarmMachine(address=address, state="expected", **known)
+    state: Literal["lost", "up", "silent"] = "lost" if not seen.here else "up" if answers else "silent"
+    known |= shared_fields(seen, FarmMachine)
+    return FarmMachine(address=address, state=state, running=len(seen.jobs), **known)
 
 
 def farm_down(*, farm: Path | None = None, forget: bool = False, progress: Progress | None = None) -> FarmDown:
@@ -196,10 +180,9 @@ def farm_down(*, farm: Path | None = None, forget: bool = False, progress: Progr
 
 def _remove_files(folder: FarmFolder) -> None:
     """Remove what we wrote, by its names; whatever else lies in the folder stays, and the folder with it."""
-    for place in worker_places(folder):
-        if place.scratch:
-            for name in ("build", "toolchains"):
-                shutil.rmtree(place.scratch / name, ignore_errors=True)
+    scratches = [place.scratch for place in worker_places(folder) if place.scratch]
+    for path in (scratch / name for scratch in scratches for name in ("build", "toolchains")):
+        shutil.rmtree(path, ignore_errors=True)
     shutil.rmtree(folder.root / "workers", ignore_errors=True)
     daemon = scheduler_daemon(folder)
     logs = (daemon.log, Path(f"{daemon.log}.before"), daemon.note, folder.root / ".lock")

@@ -4,6 +4,7 @@ The scheduler tells by HTTP only how many workers and slots there are and how ma
 which of them, and what went wrong, stands in its log.
 """
 
+import contextlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -58,8 +59,7 @@ def read_scheduler_log(lines: Iterable[str], seen: SeenFarm) -> None:
         elif match := _STATE.match(text):
             if match[2] == "Complete" and (done := owner.pop(match[1], None)):
                 done.jobs.discard(match[1])
-                done.compiled += 1
-                done.last = when
+                done.compiled, done.last = done.compiled + 1, when
         # A worker that registers again was restarted: its jobs are gone, as those of a dead one.
         elif match := _REGISTERED.match(text) or _DEAD.match(text):
             worker = seen.workers.setdefault(match[1], SeenWorker())
@@ -87,11 +87,8 @@ def _read_records(lines: Iterable[str]) -> Iterable[tuple[str, str, str]]:
 
 def read_log(path: Path) -> Iterable[str]:
     """The lines of a log that may be long, and may not be there."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            yield from file
-    except OSError:
-        return
+    with contextlib.suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
+        yield from file
 
 
 def explain_failure(text: str) -> tuple[str | None, str | None]:

@@ -9,27 +9,15 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.errors import BadInput, CommandFailed, NeedsInvitation, StageFailed
+from rekindle.farm import folder as conf
 from rekindle.farm.addresses import WORKER_PORT, address_towards, is_free, read_address, write_address
 from rekindle.farm.checks import check_worker, start_words
 from rekindle.farm.daemons import Daemon
-from rekindle.farm.folder import (
-    InvitationText,
-    client_text,
-    farm_text,
-    load_secrets,
-    read_invitation,
-    read_settings,
-    server_text,
-    worker_token,
-    write_files,
-    write_invitation,
-)
 from rekindle.farm.watch import explain_failure
 from rekindle.host.files import hold_lock, write_atomically
 from rekindle.host.live import LiveHost
@@ -62,16 +50,17 @@ class WorkerPlace:
         """Its folder for toolchains and compilations; None where its configuration does not tell, or is damaged: a farm
         must be ended and forgotten all the same."""
         with contextlib.suppress(BadInput, KeyError):
-            return Path(read_settings(self.daemon.conf)["cache_dir"]).parent
+            return Path(conf.read_settings(self.daemon.conf)["cache_dir"]).parent
         return None
 
 
-def worker_places(folder: FarmFolder) -> Iterator[WorkerPlace]:
-    if (folder.root / "workers").is_dir():
-        yield from (WorkerPlace(path) for path in sorted((folder.root / "workers").iterdir()) if path.is_dir())
+def worker_places(folder: FarmFolder) -> list[WorkerPlace]:
+    """Those of all workers that were ever started from this folder."""
+    return [WorkerPlace(path) for path in sorted(folder.root.glob("workers/*")) if path.is_dir()]
 
 
 def place_of(folder: FarmFolder, address: str) -> WorkerPlace:
+    """That of the worker with this address."""
     return WorkerPlace(folder.root / "workers" / worker_name(address))
 
 
@@ -80,19 +69,17 @@ def worker_name(address: str) -> str:
     return address.strip("[").replace("]", "").replace(":", "-")
 
 
-def invitation_for(folder: FarmFolder, host: Host, address: str | None) -> InvitationText:
+def invitation_for(folder: FarmFolder, host: Host, address: str | None) -> conf.InvitationText:
     """What lets a worker (or, without an address, a builder) into the farm of this folder."""
-    farm, hidden = load_farm(folder), load_secrets(folder)
+    farm, hidden = load_farm(folder), conf.load_secrets(folder)
     if hidden is None:
-        raise needs_invitation(folder)
-    token = worker_token(hidden.server_key, address) if address else hidden.client_token
-    return InvitationText(
-        scheduler=farm.scheduler, token=token, machine=host.machine, address=address, cache=farm.cache
-    )
+        raise _needs_invitation(folder)
+    token = conf.worker_token(hidden.server_key, address) if address else hidden.client_token
+    machine, cache = host.machine, farm.cache
+    return conf.InvitationText(scheduler=farm.scheduler, token=token, machine=machine, address=address, cache=cache)
 
 
-def needs_invitation(folder: FarmFolder) -> NeedsInvitation:
-    """There is nothing here that lets a worker in."""
+def _needs_invitation(folder: FarmFolder) -> NeedsInvitation:
     remedy = "pipe in the line that 'rekindle farm up --invite ADDRESS' printed: echo LINE | rekindle farm join"
     return NeedsInvitation(f"{folder.root} has no keys of a farm, so an invitation is needed", remedy=remedy)
 
@@ -122,48 +109,47 @@ def farm_join(
     host, folder, listener = LiveHost(), farm_at(farm), progress or Silent()
     if ssh:
         return _join_by_ssh(host, folder, ssh, address=address, remote=remote, dry_run=dry_run, progress=listener)
-    text = read_invitation(line) if line else _renew_invitation(folder, host, address)
+    text = conf.read_invitation(line) if line else _renew_invitation(folder, host, address)
     if text.address is None:
-        return _join_as_client(folder, text, dry_run=dry_run)
+        if folder.scheduler.exists():
+            raise BadInput(f"{folder.root} is a farm of its own", remedy="another folder: --farm FOLDER")
+        known = Farm(scheduler=text.scheduler, cache=text.cache)
+        files = {folder.client: conf.client_text(known, text.token), folder.table: conf.farm_text(known)}
+        conf.write_files({} if dry_run else files)
+        return FarmJoin(folder=str(folder.root), scheduler=text.scheduler, state="client")
     place = place_of(folder, text.address)
     memory = host.memory()
-    report = FarmJoin(
-        folder=str(folder.root),
-        scheduler=text.scheduler,
-        address=text.address,
-        state="running",
-        slots=cores(),
-        memory_gib=gib(memory.total) if memory else None,
-    )
+    report = FarmJoin(folder=str(folder.root), scheduler=text.scheduler, address=text.address, state="running")
+    report = replace(report, slots=cores(), memory_gib=gib(memory.total) if memory else None)
     if (pid := place.daemon.find()) is not None:
-        return msgspec.structs.replace(report, pid=pid)
+        return replace(report, pid=pid)
     room = (scratch or place.scratch or place.root / "scratch").absolute()
     with tell_while(listener, "checking this machine"):
         checks = check_worker(host, text, room)
-    state = "refused" if any(check.status == "fail" for check in checks) else "checked"
-    report = msgspec.structs.replace(report, checks=checks, state=state)
-    if dry_run or state == "refused":
+    refused = any(check.status == "fail" for check in checks)
+    report = replace(report, checks=checks, state="refused" if refused else "checked")
+    if dry_run or refused:
         return report
     place.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     with hold_lock(place.root / ".lock", lambda: f"another command starts the worker in {place.root}"):
         pid = _start_worker(host, folder, place, text, room, listener)
     if folder.scheduler.is_file():
         add_worker(folder, text.address, slots=report.slots, memory_gib=report.memory_gib)
-    joined = msgspec.structs.replace(report, state="joined", pid=pid)
-    return _wait_for_end(place, joined) if wait else joined
+    if wait:
+        _wait_for_end(place, pid)
+    return replace(report, state="ended" if wait else "joined", pid=pid)
 
 
-def _renew_invitation(folder: FarmFolder, host: Host, address: str | None) -> InvitationText:
+def _renew_invitation(folder: FarmFolder, host: Host, address: str | None) -> conf.InvitationText:
     """Without a line: from a worker that was here before, or from the farm's own keys, where this folder has them."""
     if not folder.table.is_file():
-        raise needs_invitation(folder)
+        raise _needs_invitation(folder)
     farm = load_farm(folder)
-    if load_secrets(folder) is None:
+    if conf.load_secrets(folder) is None:
         for place in worker_places(folder):
-            table = read_settings(place.daemon.conf)
-            if table and address in (None, table["public_addr"]):
+            if (table := conf.read_settings(place.daemon.conf)) and address in (None, table["public_addr"]):
                 url, worker, token = table["scheduler_url"], table["public_addr"], table["scheduler_auth"]["token"]
-                return InvitationText(scheduler=url, address=worker, token=token, machine=host.machine)
+                return conf.InvitationText(scheduler=url, address=worker, token=token, machine=host.machine)
     if address:
         return invitation_for(folder, host, read_address(address, WORKER_PORT))
     # That of the worker which this machine has already, else with the first port that is free.
@@ -173,31 +159,22 @@ def _renew_invitation(folder: FarmFolder, host: Host, address: str | None) -> In
     return invitation_for(folder, host, running or next((place for place in ports if is_free(place)), ports[0]))
 
 
-def _join_as_client(folder: FarmFolder, text: InvitationText, *, dry_run: bool) -> FarmJoin:
-    if folder.scheduler.exists():
-        raise BadInput(f"{folder.root} is a farm of its own", remedy="another folder: --farm FOLDER")
-    if not dry_run:
-        farm = Farm(scheduler=text.scheduler, cache=text.cache)
-        write_files({folder.client: client_text(farm, text.token), folder.table: farm_text(farm)})
-    return FarmJoin(folder=str(folder.root), scheduler=text.scheduler, state="client")
-
-
 def _start_worker(
-    host: Host, folder: FarmFolder, place: WorkerPlace, text: InvitationText, scratch: Path, progress: Progress
+    host: Host, folder: FarmFolder, place: WorkerPlace, text: conf.InvitationText, scratch: Path, progress: Progress
 ) -> int:
     disk = host.disk(str(scratch))
     room = min(_MOST_TOOLCHAIN_BYTES, disk.free // 2) if disk else _MOST_TOOLCHAIN_BYTES
-    settings = server_text(text, scratch=scratch, bubblewrap=host.which("bwrap") or "bwrap", cache_bytes=room)
+    settings = conf.server_text(text, scratch=scratch, bubblewrap=host.which("bwrap") or "bwrap", cache_bytes=room)
     files = {place.daemon.conf: settings}
     if not folder.table.exists():
-        files[folder.table] = farm_text(Farm(scheduler=text.scheduler, cache=text.cache))
-    write_files(files)
+        files[folder.table] = conf.farm_text(Farm(scheduler=text.scheduler, cache=text.cache))
+    conf.write_files(files)
     shutil.rmtree(scratch / "build", ignore_errors=True)
     (scratch / "toolchains").mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def has_joined() -> bool:
         log = place.daemon.log.read_text(encoding="utf-8", errors="replace")
-        if line := next((line for line in log.splitlines() if _TURNED_AWAY in line), None):
+        for line in (line for line in log.splitlines() if _TURNED_AWAY in line):
             why, fix = explain_failure(line)
             raise StageFailed(f"the scheduler turned this worker away: {why or line.strip()[-200:]}", remedy=fix)
         return _JOINED in log
@@ -207,21 +184,19 @@ def _start_worker(
         return place.daemon.bring_up(words, host.env, has_joined, _START_SECONDS)
 
 
-def _wait_for_end(place: WorkerPlace, joined: FarmJoin) -> FarmJoin:
+def _wait_for_end(place: WorkerPlace, pid: int) -> None:
     """Wait until the worker ends; if we are interrupted, end it."""
     try:
         with stop_signals_as_interrupt():
-            while place.daemon.find() == joined.pid:
+            while place.daemon.find() == pid:
                 time.sleep(1.0)
     except KeyboardInterrupt:
         end_worker(place)
-    return msgspec.structs.replace(joined, state="ended")
 
 
 def end_worker(place: WorkerPlace) -> bool:
     """End the worker of these files, with what it was compiling; its toolchains stay for the next time."""
-    ended = place.daemon.end()
-    if ended and place.scratch:
+    if (ended := place.daemon.end()) and place.scratch:
         shutil.rmtree(place.scratch / "build", ignore_errors=True)
     return ended
 
@@ -233,7 +208,7 @@ def _join_by_ssh(
     reply = host.run(["ssh", "-G", target], timeout=20.0)
     named = dict(line.split(" ", 1) for line in reply.out.splitlines() if " " in line).get("hostname", target)
     where = read_address(address or named.rpartition("@")[2], WORKER_PORT)
-    line = write_invitation(invitation_for(folder, host, where)).line
+    line = conf.write_invitation(invitation_for(folder, host, where)).line
     words = ["ssh", "-o", "BatchMode=yes", target, remote]
     with tell_while(progress, f"{target} joins"):
         joined = decode(call_by_ssh([*words, "farm", "join", "--json", *["--dry-run"] * dry_run], line), FarmJoin)
@@ -262,7 +237,7 @@ def add_worker(folder: FarmFolder, address: str, *, slots: int | None = None, me
     farm = load_farm(folder)
     worker = FarmWorker(name=worker_name(address), address=address, slots=slots, memory_gib=memory_gib)
     others = tuple(other for other in farm.workers if other.address != address)
-    write_files({folder.table: farm_text(msgspec.structs.replace(farm, workers=(*others, worker)))})
+    conf.write_files({folder.table: conf.farm_text(replace(farm, workers=(*others, worker)))})
 
 
 def farm_slurm(
@@ -276,7 +251,7 @@ def farm_slurm(
     """
     folder = farm_at(farm)
     scheduler = load_farm(folder).scheduler
-    if load_secrets(folder) is None:
+    if conf.load_secrets(folder) is None:
         raise BadInput(f"{folder.root} has no keys of a farm", remedy="write the script where 'farm up' was run")
     from rekindle.scripts.quoting import sh_word
 

@@ -79,13 +79,11 @@ def _extract(archive: Path, room: Path, progress: Progress) -> int:
             with zipfile.ZipFile(raw) as file:
                 infos = file.infolist()
                 _bounded(len(infos), sum(info.file_size for info in infos), packed, archive)
-                for number, info in enumerate(infos, 1):
-                    if _is_left_out(info.filename, archive):
-                        left += 1
-                        continue
+                wanted = [info for info in infos if not _is_left_out(info.filename, archive)]
+                for number, info in enumerate(wanted, 1):
                     file.extract(info, room)
-                    progress.step(number, len(infos), info.filename)
-        return left
+                    progress.step(number, len(wanted), info.filename)
+        return len(infos) - len(wanted)
     links: dict[Path, Path] = {}
     with archive.open("rb") as raw, tarfile.open(fileobj=cast("IO[bytes]", _Plain(raw)), mode="r:") as tar:
         for number, member in enumerate(tar, 1):
@@ -139,10 +137,11 @@ def _copy_links(links: dict[Path, Path], room: Path) -> None:
         while waiting and before != len(waiting):
             before = len(waiting)
             for here, goal in list(waiting.items()):
-                if not goal.exists() or goal.is_dir() != folders or not goal.resolve().is_relative_to(base):
+                real = goal.resolve()
+                # A folder cannot hold a copy of itself.
+                holds_itself = here.resolve().is_relative_to(real)
+                if not goal.exists() or goal.is_dir() != folders or not real.is_relative_to(base) or holds_itself:
                     continue
-                if here.resolve().is_relative_to(goal.resolve()):
-                    continue  # a folder cannot hold a copy of itself
                 del waiting[here]
                 size += sum(file.stat().st_size for file in (goal.rglob("*") if folders else (goal,)))
                 if size > MAX_BYTES:
@@ -154,21 +153,18 @@ def _copy_links(links: dict[Path, Path], room: Path) -> None:
                     shutil.copyfile(goal, here)
 
 
-_XZ = b"\xfd7zXZ\0"
-
-
 class _Plain:
     """The plain bytes of a tar, whatever it is packed with; one read never gives more than a header can need."""
 
     def __init__(self, raw: IO[bytes]) -> None:
-        magic = raw.read(len(_XZ))
+        magic = raw.read(6)
         raw.seek(0)
         opened: object = raw
         if magic.startswith(b"\x1f\x8b"):
             opened = gzip.GzipFile(fileobj=raw)
         elif magic.startswith(b"BZh"):
             opened = bz2.BZ2File(raw)
-        elif magic.startswith((_XZ, b"]\0\0\x80\0")):
+        elif magic.startswith((b"\xfd7zXZ\0", b"]\0\0\x80\0")):
             opened = lzma.LZMAFile(raw)  # noqa: SIM115 (closed with what it reads)
         self._file = cast("IO[bytes]", opened)
 
@@ -178,7 +174,7 @@ class _Plain:
         return self._file.read(size)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        # Beyond the longest tree nothing is worth inflating.
+        """Go on from there; beyond the longest tree nothing is worth inflating."""
         if offset > 2 * MAX_BYTES:
             raise tarfile.ReadError(f"it claims {offset} bytes")
         return self._file.seek(offset, whence)

@@ -11,8 +11,8 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from rekindle.errors import BadInput, Interrupted, MissingTool
 from rekindle.host.git import Git
@@ -30,8 +30,7 @@ _WINDOWS_DEEPEST = 150  # characters below the top of a torch checkout with its 
 _WINDOWS_LIMIT = 260
 
 
-@dataclass(frozen=True)
-class Mirror:
+class Mirror(NamedTuple):
     """Addresses that begin with ``prefix`` are taken from ``instead``."""
 
     prefix: str
@@ -71,16 +70,13 @@ def check_out(
     """Bring ``target`` to ``revision`` (a tag or a full commit) of ``url``; gives the commit."""
     git = Git(target)
     if git.host.which("git") is None:
-        raise MissingTool(
-            "git is not installed, and fetching with it needs it",
-            remedy="install git, or fetch a release's archive: --from tarball, or --from ADDRESS.tar.gz --sha256 …",
-        )
+        remedy = "install git, or fetch a release's archive: --from tarball, or --from ADDRESS.tar.gz --sha256 …"
+        raise MissingTool("git is not installed, and fetching with it needs it", remedy=remedy)
     target.mkdir(parents=True, exist_ok=True)
     _prepare(git, url, reference)
     commit = revision if re.fullmatch(r"[0-9a-f]{40}", revision) else None
     question = ("rev-parse", "-q", "--verify", f"{commit or 'refs/tags/' + revision}^{{commit}}")
-    answer = git.ask(*question)
-    if not answer.ok:
+    if not (answer := git.ask(*question)).ok:
         progress.stage("fetch", f"{revision} of {url}")
         want = commit or f"+refs/tags/{revision}:refs/tags/{revision}"
         _insist(git, ["fetch", "--depth", "1", "--no-tags", "--progress", "origin", want], mirrors, progress)
@@ -88,10 +84,8 @@ def check_out(
     head = answer.out.strip()
     if git.head() != head:
         if dirty := git.dirty():
-            raise BadInput(
-                f"{target} has changes of its own ({dirty[0]}), so it is not moved to {revision}",
-                remedy="commit or undo them, or fetch into another directory",
-            )
+            message = f"{target} has changes of its own ({dirty[0]}), so it is not moved to {revision}"
+            raise BadInput(message, remedy="commit or undo them, or fetch into another directory")
         git.run("-c", "advice.detachedHead=false", "checkout", "--quiet", "--detach", head, timeout=1800.0)
     elif not (target / "version.txt").exists() and git.dirty():
         # The checkout itself was cut: the commit is set, files are missing.
@@ -128,8 +122,7 @@ def _prepare(git: Git, url: str, reference: Path | None) -> None:
 
 
 def _submodules(git: Git, mirrors: Sequence[Mirror], progress: Progress) -> None:
-    named = find_submodules(git.root)
-    if not named or not missing_submodules(git.root):
+    if not (named := find_submodules(git.root)) or not missing_submodules(git.root):
         return
     progress.stage("submodules", f"{len(named)} and those inside them")
     for path in named:
@@ -156,10 +149,9 @@ def _submodules(git: Git, mirrors: Sequence[Mirror], progress: Progress) -> None
             ended, words = (ended, words) if fine else (False, last_words)
         missing = missing_submodules(git.root)
     if not ended or missing:
-        raise Interrupted(
-            f"{len(missing)} submodules are missing: {', '.join(missing[:4])}{' …' * (len(missing) > 4)} ({words})",
-            remedy="the same command continues with those that are missing",
-        )
+        names = f"{', '.join(missing[:4])}{' …' * (len(missing) > 4)}"
+        remedy = "the same command continues with those that are missing"
+        raise Interrupted(f"{len(missing)} submodules are missing: {names} ({words})", remedy=remedy)
 
 
 def _top(name: str, tops: Iterable[str]) -> str:
@@ -186,10 +178,9 @@ def _has_edits(root: Path, path: str) -> bool:
 
 def _forget(root: Path, path: str) -> None:
     """Remove one submodule and its repository, so that git begins it anew. Only ever one that is not whole."""
-    shutil.rmtree(root / ".git/modules" / path, ignore_errors=True)
-    folder = root / path
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
+    for folder in (root / ".git/modules" / path, root / path):
+        shutil.rmtree(folder, ignore_errors=True)
+    (root / path).mkdir(parents=True, exist_ok=True)
 
 
 def _insist(git: Git, arguments: Sequence[str], mirrors: Sequence[Mirror], progress: Progress) -> None:
@@ -199,25 +190,21 @@ def _insist(git: Git, arguments: Sequence[str], mirrors: Sequence[Mirror], progr
         if ended:
             return
         if "couldn't find remote ref" in words or "not our ref" in words:
-            raise BadInput(
-                f"{arguments[-1].split(':')[0].lstrip('+')} is not in that repository", remedy="check the release"
-            )
+            remedy = "check the release"
+            raise BadInput(f"{arguments[-1].split(':')[0].lstrip('+')} is not in that repository", remedy=remedy)
         time.sleep(0.5 * attempt)
-    raise Interrupted(
-        f"git fetch did not succeed: {words}", remedy="the same command continues; --mirror names another server"
-    )
+    remedy = "the same command continues; --mirror names another server"
+    raise Interrupted(f"git fetch did not succeed: {words}", remedy=remedy)
 
 
 def _run(
     git: Git, arguments: Sequence[str], mirrors: Sequence[Mirror], progress: Progress, total: int | None = None
 ) -> tuple[bool, str]:
     """One long git command with its progress; whether it succeeded, and its last words."""
-    settings: list[tuple[str, str]] = []
-    for mirror in mirrors:
-        settings.append((f"url.{mirror.instead}.insteadOf", mirror.prefix))
-        if mirror.instead.startswith(("file:", "/", ".")):
-            # Git refuses local submodule sources since CVE-2022-39253; here the user named the place.
-            settings.append(("protocol.file.allow", "always"))
+    settings = [(f"url.{mirror.instead}.insteadOf", mirror.prefix) for mirror in mirrors]
+    if any(mirror.instead.startswith(("file:", "/", ".")) for mirror in mirrors):
+        # Git refuses local submodule sources since CVE-2022-39253; here the user named the place.
+        settings.append(("protocol.file.allow", "always"))
     last: list[str] = []
     done = 0
 

@@ -33,6 +33,7 @@ def gather(
     python: str | None = None,
     given: Mapping[str, str | None] | None = None,
 ) -> Context:
+    """All that patches may ask about this tree and what will build it."""
     from concurrent.futures import ThreadPoolExecutor
 
     interpreter = python or usual_python(host)
@@ -64,10 +65,8 @@ def gather(
 
 def from_plan(plan: Plan | None) -> dict[str, str | None]:
     """The Python of a build brings its own setuptools and NumPy, so those of this machine do not count."""
-    if plan is None:
-        return {}
-    if plan.answer != "build" or plan.build is None:
-        return {"python": plan.python}
+    if plan is None or plan.answer != "build" or plan.build is None:
+        return {"python": plan.python} if plan else {}
     recipe = plan.build
     facts: dict[str, str | None] = {
         "python": plan.python,
@@ -90,10 +89,7 @@ def from_plan(plan: Plan | None) -> dict[str, str | None]:
 
 def forecast(build: Plan, *, system: str, arch: str | None = None, glibc: str | None = None) -> tuple[str, ...]:
     """The patches that torch's sources will need for this build, before there is a tree: those sure from version and
-    tools alone.
-
-    Patches of submodules hang on what is checked out there; ``source patch`` decides on them later.
-    """
+    tools alone. Patches of submodules hang on what is checked out there; ``source patch`` decides on them later."""
     facts = {"version": str(build.torch).split("+")[0], "os": system, "arch": arch, "glibc": glibc}
     facts |= {"fmt": ABSENT, "cpuinfo": ABSENT, "place": "plain"}
     context = Context(facts | from_plan(build))
@@ -151,21 +147,17 @@ def choose_for(
     if folder is not None:
         if not folder.is_dir():
             raise BadInput(f"{folder} is not a directory of patches", remedy="give it with --patches DIR")
-        own = load_patches(project, folder)
-        if not own:
+        if not (own := load_patches(project, folder)):
             raise BadInput(f"{folder} holds no *.patch file")
         taken = {patch.id for patch in own}
         patches = (*(patch for patch in patches if patch.id not in taken), *own)
     if not only:
         return choose(patches, context)
     known = {patch.id for patch in patches}
-    for name in only:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            raise BadInput(
-                f"there is no patch {name!r} for {project}",
-                remedy=f"did you mean {near[0]}?" if near else "'rekindle source status -v' lists them",
-            )
+    for name in (name for name in only if name not in known):
+        near = difflib.get_close_matches(name, known, n=1)
+        remedy = f"did you mean {near[0]}?" if near else "'rekindle source status -v' lists them"
+        raise BadInput(f"there is no patch {name!r} for {project}", remedy=remedy)
     return tuple(
         Choice(patch, "needed", "named") if patch.id in only else Choice(patch, "not-needed", "not named")
         for patch in patches

@@ -25,8 +25,7 @@ from rekindle.model.supply import TreePart
 from rekindle.source import journal
 from rekindle.source.archive import unpack
 from rekindle.source.checkout import check_out, check_place, parse_mirror
-from rekindle.source.debian import fetch_file, find_packaged
-from rekindle.source.origins import debian_package, upstream
+from rekindle.source.origins import debian_package, fetch_file, find_packaged, upstream
 from rekindle.source.patches import status
 from rekindle.source.supply import Headers, fill, with_parts
 from rekindle.source.tree import check_wanted, recognise, tree_version
@@ -54,30 +53,26 @@ def fetch(
     filling: Filling | None = None,
     progress: Progress | None = None,
 ) -> SourceTree:
-    """Bring the wanted tree to ``target``; what is there already is continued or kept.
-
-    A tree that is unpacked or copied gets its place only once its third parties are filled in, so that after a
-    kill there is a whole tree or none.
-    """
+    """Bring the wanted tree to ``target``; what is there already is continued or kept. A tree that is unpacked or
+    copied gets its place only once its third parties are filled in, so that after a kill there is a whole tree or
+    none."""
     listener, filling = progress or Silent(), filling or Filling()
     place = wanted.place or default_place(wanted.project, wanted.release, wanted.revision, LiveHost())
     mirrors = [parse_mirror(mirror) for mirror in wanted.mirrors]
     # git and apt run with other working directories than ours.
     target, cache = target.resolve(), cache.resolve()
+    filled: tuple[TreePart, ...] = ()
     if journal.folder(target).is_dir() and not (target / ".git").exists():
-        return _keep_tree(wanted, target, cache, filling, listener)
+        # The same command again is no error, another wish is. What is not filled yet is tried again.
+        _refuse_other(wanted, target, target, journal.read_record(target).version)
+        filled = _fill(target, cache, listener, filling) if wanted.submodules else ()
+        return msgspec.structs.replace(with_parts(status(target), filled), notes=("the tree was there already",))
     if place == "git" or place.endswith(".git"):
         notes: Sequence[str] = check_place(target, windows=windows)
         url = upstream(wanted.project).git if place == "git" else place
-        revision = wanted.revision or _tag(wanted)
+        revision, reference, submodules = wanted.revision or _tag(wanted), wanted.reference, wanted.submodules
         head = check_out(
-            url,
-            target,
-            revision,
-            mirrors=mirrors,
-            reference=wanted.reference,
-            submodules=wanted.submodules,
-            progress=listener,
+            url, target, revision, mirrors=mirrors, reference=reference, submodules=submodules, progress=listener
         )
         _note_origin(wanted, place, target, f"{url} {revision}", head)
         return msgspec.structs.replace(with_parts(status(target)), notes=tuple(notes))
@@ -85,7 +80,6 @@ def fetch(
         raise BadInput(f"{target} exists and is not empty", remedy="give another place, or remove it")
     room = target.with_name(f".{target.name}.fetching")
     shutil.rmtree(room, ignore_errors=True)
-    filled: tuple[TreePart, ...] = ()
     try:
         origin, notes = _bring(wanted, place, room, cache, listener)
         _note_origin(wanted, place, room, origin, Git(room).head() if Git(room).present else None)
@@ -151,25 +145,20 @@ def _fill(
 
 
 def _note_origin(wanted: FetchOptions, place: str, target: Path, origin: str, commit: str | None) -> None:
-    """Where the tree is from, in its record; refused where it is another than the one wanted."""
-    project, version = recognise(target)
-    if project != wanted.project:
-        raise BadInput(f"{place} is a tree of {project}, and {wanted.project} was wanted")
-    check_wanted(target, version, wanted.release)
+    """Where the tree is from, in its record."""
+    _refuse_other(wanted, place, target)
     record = journal.read_record(target)
     exact = wanted.release if wanted.release and not wanted.revision else None
-    known = {"project": project, "version": exact, "commit": commit, "origin": record.origin or origin}
+    known = {"project": wanted.project, "version": exact, "commit": commit, "origin": record.origin or origin}
     journal.write_record(target, msgspec.structs.replace(record, **known))
 
 
-def _keep_tree(wanted: FetchOptions, target: Path, cache: Path, filling: Filling, progress: Progress) -> SourceTree:
-    """The tree is there: the same command again is no error, another wish is. What is not filled yet is tried again."""
+def _refuse_other(wanted: FetchOptions, place: Path | str, target: Path, noted: str | None = None) -> None:
+    """The tree may be of no other project or release than the one wanted."""
     project, version = recognise(target)
     if project != wanted.project:
-        raise BadInput(f"{target} is a tree of {project}, and {wanted.project} was wanted")
-    check_wanted(target, journal.read_record(target).version or version, wanted.release)
-    filled = _fill(target, cache, progress, filling) if wanted.submodules else ()
-    return msgspec.structs.replace(with_parts(status(target), filled), notes=("the tree was there already",))
+        raise BadInput(f"{place} is a tree of {project}, and {wanted.project} was wanted")
+    check_wanted(target, noted or version, wanted.release)
 
 
 def _unpack(archive: Path, room: Path, progress: Progress) -> tuple[str, ...]:
@@ -188,8 +177,7 @@ def _tag(wanted: FetchOptions) -> str:
 
 def _archive(wanted: FetchOptions, place: str, cache: Path, progress: Progress) -> Path:
     if place == "tarball":
-        pattern = upstream(wanted.project).tarball
-        if pattern is None:
+        if (pattern := upstream(wanted.project).tarball) is None:
             raise BadInput(f"{wanted.project} publishes no source archive with submodules", remedy="leave out --from")
         _tag(wanted)
         place = pattern.format(version=wanted.release)
@@ -218,8 +206,7 @@ def _copy(origin: Path, target: Path) -> str:
     skip = shutil.ignore_patterns("__pycache__", journal.FOLDER)
 
     def left_out(folder: str, names: list[str]) -> set[str]:
-        top = {"build", "dist"} if Path(folder) == origin else set()
-        return {*skip(folder, names), *(name for name in names if name in top)}
+        return skip(folder, names) | ({"build", "dist"} & set(names) if Path(folder) == origin else set())
 
     try:
         shutil.copytree(origin, target, symlinks=True, ignore=left_out)

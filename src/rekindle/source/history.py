@@ -1,30 +1,42 @@
 """Our marks in a tree's history: the tags between upstream, our patches and hipify, and commits of our own.
 
-A tree with git gets them in its own repository. For one without, or without a commit yet, a private repository
-in ``.rekindle/git`` holds them, so that "what did we change" is one git command there too.
+A tree with git gets them in its own repository; one without, or without a commit yet, in a private one
+(``.rekindle/git``), so that "what did we change" is one git command there too. The user's own commits after these marks
+can be saved as patch files with headers, ready to be filled in and kept.
 
-``rekindle-base`` upstream as it came · ``rekindle-patched`` with our patches · ``rekindle-hipified`` after hipify
-
-The user's own commits after these marks can be saved as patch files with headers, ready to be filled in and kept.
+Hipify turns CUDA sources into HIP with the tree's own script: what stood before is committed and tagged, and the result
+as well, so that one can go back. A run that was cut short is cleaned up by the next one.
 """
 
+import os
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from rekindle.errors import BadInput
-from rekindle.host.files import write_for_user
-from rekindle.host.git import Git
-from rekindle.model.source import SavedPatches
-from rekindle.source import journal
-from rekindle.source.patches import BASE_TAG, parse_patch
-from rekindle.source.tree import tree_version
+import msgspec
 
+from rekindle.errors import BadInput, StageFailed
+from rekindle.host.files import write_atomically, write_for_user
+from rekindle.host.git import Git
+from rekindle.host.process import run_long
+from rekindle.model.progress import Progress, Silent
+from rekindle.model.source import SavedPatches, SourceTree
+from rekindle.source import journal
+from rekindle.source.patches import BASE_TAG, git_line, parse_patch, status
+from rekindle.source.paths import plain_files
+from rekindle.source.tree import find_submodules, tree_version
+
+# BASE_TAG is upstream as it came; these are with our patches, and after hipify.
 PATCHED_TAG = "rekindle-patched"
 HIPIFIED_TAG = "rekindle-hipified"
 AUTHOR = "rekindle@localhost"
 _IDENTITY = ("-c", "user.name=rekindle", "-c", f"user.email={AUTHOR}", "-c", "commit.gpgsign=false")
 _BATCH = 500
+_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-commit-id", "--no-color")
+_FORMAT = "%H%x00%an <%ae>%x00%as%x00%ae%x00%B"
+SCRIPT = "tools/amd_build/build_amd.py"
+_SKIPPED = frozenset({".git", journal.FOLDER, "build", "__pycache__"})
 
 
 def open_history(root: Path) -> Git:
@@ -64,20 +76,14 @@ def stage(git: Git, paths: Iterable[str]) -> None:
     everything = sorted(set(paths))
     for first in range(0, len(everything), _BATCH):
         batch = everything[first : first + _BATCH]
-        there = [path for path in batch if (git.root / path).exists() or (git.root / path).is_symlink()]
-        if there:
+        if there := [path for path in batch if os.path.lexists(git.root / path)]:
             git.run("add", "--force", "--", *there, timeout=600.0)
-        gone = [path for path in batch if path not in there]
-        if gone:
+        if gone := [path for path in batch if path not in there]:
             git.run("rm", "--quiet", "--cached", "--ignore-unmatch", "--", *gone, timeout=600.0)
 
 
 def has_tag(git: Git, name: str) -> bool:
     return git.ask("rev-parse", "-q", "--verify", f"refs/tags/{name}").ok
-
-
-_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-commit-id", "--no-color")
-_FORMAT = "%H%x00%an <%ae>%x00%as%x00%ae%x00%B"
 
 
 def save_patches(root: Path, folder: Path, *, base: str | None = None) -> SavedPatches:
@@ -103,7 +109,10 @@ def save_patches(root: Path, folder: Path, *, base: str | None = None) -> SavedP
         diff = git.run("-c", "core.quotepath=false", "diff-tree", "-p", *_DIFF, "--root", commit)
         words = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:50].rstrip("-")
         name = f"{len(files) + 1:04d}-{words or 'change'}.patch"
-        content = f"{_header(subject, body, author, sha, date, version)}---\n{diff}"
+        why = "".join(f" {line.strip() or '.'}\n" for line in body.strip().splitlines())
+        head = f"Description: {subject.strip() or 'no description'}\n{why}Author: {' '.join(author.split())}\n"
+        head += f"Origin: local, commit {sha}\nApplies-To:\n version =={version}\nLast-Update: {date.strip()}\n"
+        content = f"{head}---\n{diff}"
         try:
             parse_patch(content.encode("utf-8", "surrogateescape"), project, id=name, origin=name)
         except BadInput as error:
@@ -119,14 +128,99 @@ def save_patches(root: Path, folder: Path, *, base: str | None = None) -> SavedP
     return SavedPatches(root=str(root), base=start, files=tuple(files), skipped=tuple(skipped))
 
 
-def _header(subject: str, body: str, author: str, sha: str, date: str, version: str) -> str:
-    lines = [f"Description: {subject.strip() or 'no description'}"]
-    lines += [f" {line.strip()}" if line.strip() else " ." for line in body.strip().splitlines()]
-    lines += [
-        f"Author: {' '.join(author.split())}",
-        f"Origin: local, commit {sha}",
-        "Applies-To:",
-        f" version =={version}",
-        f"Last-Update: {date.strip()}",
-    ]
-    return "\n".join(lines) + "\n"
+def hipify(root: Path, *, python: str | None = None, progress: Progress | None = None) -> SourceTree:
+    """Hipify once; a tree that is hipified already stays as it is."""
+    root = root.resolve()
+    listener = progress or Silent()
+    tree = status(root)
+    if not (root / SCRIPT).is_file():
+        raise BadInput(f"{root} has no {SCRIPT}, so it cannot be hipified", remedy="give a torch tree of 1.0 or later")
+    if tree.hipified:
+        return _shown(tree)
+    with journal.locked(root):
+        git = open_history(root)
+        mark = journal.folder(root) / "hipify.before"
+        if mark.is_file():
+            # One that was cut short: changed files back, new ones away.
+            _reset(git)
+            for path in _snapshot(root).keys() - set(mark.read_text(encoding="utf-8").splitlines()):
+                (root / path).unlink()
+            mark.unlink()
+        ours = {file.path for file in journal.read_record(root).files}
+        if foreign := [path for path in git.dirty() if path not in ours]:
+            message = f"{foreign[0]} has uncommitted changes that are not ours; hipify would bury them"
+            raise StageFailed(message, remedy="commit or undo them first")
+        stage(git, _own_paths(root, ours))
+        commit(git, f"rekindle: {len(tree.patches)} patches")
+        git.tag(PATCHED_TAG, force=True)
+        before = _snapshot(root)
+        write_atomically(mark, "\n".join(before) + "\n")
+        listener.stage("hipify", f"{len(before)} files")
+        _run(root, python or sys.executable, listener)
+        after = _snapshot(root)
+        changed = {path for path, stamp in after.items() if before.get(path) != stamp} | (set(before) - set(after))
+        own = _own_paths(root, changed)
+        stage(git, own)
+        commit(git, f"rekindle: hipify ({len(changed)} files)")
+        git.tag(HIPIFIED_TAG, force=True)
+        record = journal.read_record(root)
+        journal.write_record(root, msgspec.structs.replace(record, hipified=True))
+        mark.unlink()
+    inner = changed - own
+    notes = (f"{len(inner)} of them lie in submodules and are in no commit of this tree",) if inner else ()
+    return msgspec.structs.replace(_shown(status(root)), changed=tuple(sorted(changed)), notes=notes)
+
+
+def undo_hipify(root: Path) -> SourceTree:
+    """Back to the tree before hipify: our patches are in the working tree, nothing of HIP is."""
+    root = root.resolve()
+    with journal.locked(root):
+        record = journal.read_record(root)
+        git = open_history(root)
+        if not record.hipified or not has_tag(git, PATCHED_TAG):
+            raise BadInput(f"{root} was not hipified by us")
+        if later := git.run("rev-list", f"{HIPIFIED_TAG}..HEAD").split():
+            remedy = "keep them first: rekindle source save-patches"
+            raise StageFailed(f"{len(later)} commits of yours lie on top of hipify", remedy=remedy)
+        _reset(git)
+        for tag in (PATCHED_TAG, HIPIFIED_TAG):
+            git.run("tag", "--delete", tag)
+        journal.write_record(root, msgspec.structs.replace(record, hipified=False))
+    return status(root)
+
+
+def _shown(tree: SourceTree) -> SourceTree:
+    tags = (PATCHED_TAG, HIPIFIED_TAG)
+    command = git_line(open_history(Path(tree.root)), "diff", "--stat", *tags)
+    return msgspec.structs.replace(tree, diff_command=command)
+
+
+def _run(root: Path, python: str, progress: Progress) -> None:
+    told = ["no output"]
+
+    def on_line(line: str) -> None:
+        told[:] = [line.strip() or told[0]]
+        progress.step(0, None, told[0])
+
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"}
+    if code := run_long([python, str(root / SCRIPT)], cwd=root, env=environment, on_line=on_line):
+        remedy = "the same command cleans up and begins again"
+        raise StageFailed(f"{SCRIPT} ended with exit code {code}: {told[0]}", remedy=remedy)
+
+
+def _reset(git: Git) -> None:
+    git.run("reset", "--hard", "--quiet", PATCHED_TAG, timeout=600.0)
+    # The commit of our patches goes, its content stays: patches live in the working tree.
+    git.run("reset", "--mixed", "--quiet", f"{PATCHED_TAG}~1", timeout=600.0)
+
+
+def _snapshot(root: Path) -> dict[str, tuple[int, int]]:
+    """Size and time of every file; enough to see what a run touched."""
+    stats = {path: path.stat() for path in plain_files(root, _SKIPPED.__contains__) if path.name != ".git"}
+    return {path.relative_to(root).as_posix(): (stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()}
+
+
+def _own_paths(root: Path, paths: set[str]) -> set[str]:
+    """Those that belong to this repository; a submodule's files belong to its own."""
+    inner = tuple(f"{path}/" for path in find_submodules(root) if (root / path / ".git").exists())
+    return {path for path in paths if not path.startswith(inner)}

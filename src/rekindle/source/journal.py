@@ -37,18 +37,22 @@ class Edit:
 
 
 def sha256(content: bytes | None) -> str | None:
+    """In hexadecimal; None for "no such file"."""
     return None if content is None else hashlib.sha256(content).hexdigest()
 
 
 def folder(root: Path) -> Path:
+    """Where everything of ours lies in a tree."""
     return root / FOLDER
 
 
 def original_path(root: Path, digest: str) -> Path:
+    """Where a file's first content is kept."""
     return folder(root) / "originals" / digest
 
 
 def read_record(root: Path) -> TreeRecord:
+    """What we know of a tree; nothing is known of one that we never had."""
     path = folder(root) / "tree.json"
     return load(path, TreeRecord) if path.is_file() else TreeRecord()
 
@@ -61,6 +65,7 @@ def write_record(root: Path, record: TreeRecord) -> None:
 
 @contextlib.contextmanager
 def locked(root: Path) -> Iterator[None]:
+    """Nobody else of us changes this tree meanwhile."""
     busy, remedy = f"another Rekindle is changing {root} right now", "wait for it to end, then try again"
     with contextlib.ExitStack() as held:
         with writing(root):
@@ -102,12 +107,10 @@ def repair(root: Path) -> str | None:
             _drop(root)
         return None
     journal = load(_journal(root, "journal.json"), Journal)
-    strange = [edit.path for edit in journal.edits if _digest_now(root, edit) not in (edit.before, edit.after)]
-    if strange:
-        raise StageFailed(
-            f"a change of {root} was cut short, and {strange[0]} has been edited since, so it cannot be taken back",
-            remedy=f"compare it with the copies in {_journal(root)}, then delete that folder",
-        )
+    if strange := [edit.path for edit in journal.edits if _digest_now(root, edit) not in (edit.before, edit.after)]:
+        cut = f"a change of {root} was cut short, and {strange[0]} has been edited since"
+        remedy = f"compare it with the copies in {_journal(root)}, then delete that folder"
+        raise StageFailed(f"{cut}, so it cannot be taken back", remedy=remedy)
     written = [pair for pair in enumerate(journal.edits) if _digest_now(root, pair[1]) != pair[1].before]
     with writing(root):
         for number, edit in written:
@@ -165,11 +168,10 @@ def _put(root: Path, edit: JournalEdit, staged: Path | None) -> None:
 
 
 def _make_folder(root: Path) -> None:
-    home = folder(root)
-    if not home.is_dir():
-        home.mkdir()
+    if not folder(root).is_dir():
+        folder(root).mkdir()
         # Git and every tool that honours .gitignore see nothing of ours.
-        write_atomically(home / ".gitignore", "*\n")
+        write_atomically(folder(root) / ".gitignore", "*\n")
 
 
 def _journal(root: Path, name: str = "") -> Path:

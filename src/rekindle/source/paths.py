@@ -11,10 +11,8 @@ MAX_PATH_CHARACTERS = 4096
 
 
 def check_relative(path: str, *, origin: str, anywhere: bool = True) -> None:
-    """Refuse what is absolute, climbs, would mean something else on Windows, or hides in ``.git``.
-
-    ``anywhere`` is False for what is only ever unpacked here: real trees have names that Windows reserves.
-    """
+    """Refuse what is absolute, climbs, would mean something else on Windows, or hides in ``.git``. ``anywhere`` is
+    False for what is only ever unpacked here: real trees have names that Windows reserves."""
     parts = PurePosixPath(path).parts
     windows = PureWindowsPath(path)
     if (
@@ -60,7 +58,6 @@ def inside(root: Path, path: str, *, origin: str) -> Path:
     for part in PurePosixPath(path).parts:
         here = here / part
         if here.is_symlink():
-            raise BadInput(
-                f"{origin} would write through the symbolic link {here.relative_to(root)}; nothing was changed"
-            )
+            link = here.relative_to(root)
+            raise BadInput(f"{origin} would write through the symbolic link {link}; nothing was changed")
     return here

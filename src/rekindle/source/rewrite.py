@@ -38,6 +38,16 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+FLOOR = "3.5"  # measured with CMake 4.4: "Compatibility with CMake < 3.5 has been removed"
+MAX_FILE_BYTES = 16 << 20
+QUIET_SECONDS = 1.0
+_COMMANDS = frozenset({"cmake_minimum_required", "cmake_policy"})
+_QUICK = re.compile(rb"(?i)cmake_(?:minimum_required|policy)\s*\(")
+_VERSION = re.compile(rb"(\d+(?:\.\d+){0,3})(?:\.\.\.(\d+(?:\.\d+){0,3}))?$")
+_CMAKE_FILE = re.compile(r"CMakeLists\.txt(?:\.in)?|.*\.cmake(?:\.in)?")
+_SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", journal.FOLDER, "__pycache__", "node_modules"})
+_TEST_FOLDERS = frozenset({"test", "tests", "testing", "unittests", "examples", "example", "samples"})
+_THIRD_PARTIES = frozenset({"third_party", "third-party", "thirdparty", "3rdparty", "external", "vendor"})
 
 
 class Word(NamedTuple):
@@ -64,15 +74,15 @@ def find_calls(content: bytes, names: frozenset[str]) -> Iterator[Call]:
     call: tuple[str, int, list[Word]] | None = None
     depth = 0
     for match in _TOKEN.finditer(content):
-        kind = match.lastgroup
-        if kind in ("space", "comment", "bracket_comment"):
+        if (kind := match.lastgroup) in ("space", "comment", "bracket_comment"):
             continue
         if kind in ("quoted", "bracket"):
             for inner in inside_string.finditer(match[0]):
                 yield Call(inner[1].decode().lower(), match.start() + inner.start(), in_string=True)
         if kind == "open":
-            if depth == 0 and pending is not None and pending[0].decode("latin-1").lower() in names:
-                call = (pending[0].decode("latin-1").lower(), pending.start(), [])
+            name = pending[0].decode("latin-1").lower() if pending is not None else ""
+            if pending is not None and depth == 0 and name in names:
+                call = (name, pending.start(), [])
             depth += 1
         elif kind == "close":
             depth = max(depth - 1, 0)
@@ -82,18 +92,6 @@ def find_calls(content: bytes, names: frozenset[str]) -> Iterator[Call]:
         elif call is not None and kind in ("word", "quoted", "bracket"):
             call[2].append(Word(match[0], match.start(), kind == "word"))
         pending = match
-
-
-FLOOR = "3.5"  # measured with CMake 4.4: "Compatibility with CMake < 3.5 has been removed"
-MAX_FILE_BYTES = 16 << 20
-QUIET_SECONDS = 1.0
-_COMMANDS = frozenset({"cmake_minimum_required", "cmake_policy"})
-_QUICK = re.compile(rb"(?i)cmake_(?:minimum_required|policy)\s*\(")
-_VERSION = re.compile(rb"(\d+(?:\.\d+){0,3})(?:\.\.\.(\d+(?:\.\d+){0,3}))?$")
-_CMAKE_FILE = re.compile(r"CMakeLists\.txt(?:\.in)?|.*\.cmake(?:\.in)?")
-_SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", journal.FOLDER, "__pycache__", "node_modules"})
-_TEST_FOLDERS = frozenset({"test", "tests", "testing", "unittests", "examples", "example", "samples"})
-_THIRD_PARTIES = frozenset({"third_party", "third-party", "thirdparty", "3rdparty", "external", "vendor"})
 
 
 def rewrite_cmake(
@@ -118,19 +116,18 @@ def rewrite_cmake(
     changes: list[CMakeChange] = []
     left: list[CMakeChange] = []
     edits: list[Edit] = []
-    read = 0
-    began = time.monotonic()
+    read, began = 0, time.monotonic()
     files = plain_files(root, _SKIPPED_FOLDERS.__contains__)
     for read, path in enumerate((path for path in files if _CMAKE_FILE.fullmatch(path.name)), 1):
+        inside = path.relative_to(root)
+        name, content = inside.as_posix(), _read(path)
         if time.monotonic() - began > QUIET_SECONDS:
-            progress.step(read, None, f"{len(changes)} found; {path.relative_to(root)}")
-        name = path.relative_to(root).as_posix()
-        content = _read(path)
+            progress.step(read, None, f"{len(changes)} found; {inside}")
         if content is None or not _QUICK.search(content):
             continue
         new, changed, kept = raise_versions(content, name, floor)
         left += kept
-        folders = iter([part.lower() for part in path.relative_to(root).parts[:-1]])
+        folders = iter([part.lower() for part in inside.parts[:-1]])
         # The second search goes on behind the first.
         is_theirs = any(part in _THIRD_PARTIES for part in folders) and any(part in _TEST_FOLDERS for part in folders)
         if changed and is_theirs:
@@ -171,7 +168,7 @@ def raise_versions(content: bytes, name: str, floor: str = FLOOR) -> tuple[bytes
         if match is None:
             left.append(CMakeChange(file=name, line=line, before=shown, why="not a plain version number"))
             continue
-        low, high = match[1], match[2]
+        low, high = match.groups()
         if _numbers(high or low) >= _numbers(floor.encode()):
             continue
         new = low + b"..." + floor.encode() if high else floor.encode()

@@ -5,9 +5,8 @@ touched: a tree with its submodules stays as it is. Headers, sources and librari
 holds are fetched by pip, known by their checksum and kept in the cache.
 """
 
-from __future__ import annotations
-
 import contextlib
+import functools
 import os
 import shutil
 import sys
@@ -38,31 +37,31 @@ _STANDINS = Path(__file__).parent / "standins"
 _BY_GIT = "git submodule update --init --recursive"
 # Where the headers of a third party lie, and where they are from; None: there is no such place.
 Packaging = Callable[[str], tuple[Path, str]] | None
+_LARGE = 1 << 20
+_SECONDS = 1800.0
+_NO_PIP = "No module named pip"
 
 
 def survey(root: Path, release: str) -> tuple[TreePart, ...]:
     """Every third party of a torch tree: what it is there, or that it is missing."""
     supplied = {part.path: part for part in journal.read_record(root).supply}
     rows = {row.folder: row for row in parts_for(release)}
-    listed = find_submodules(root)
-    if not listed:
+    if not (listed := find_submodules(root)):
         # A tarball without the list: what setup.py looks for, and what we know of this release.
         folders = rows if (root / "cmake/Dependencies.cmake").is_file() else ()
         listed = dict.fromkeys((*folders, *listed_by_setup(root)))
-    parts = []
-    for path, url in sorted(listed.items()):
-        row = rows.get(path)
-        bare = TreePart(name=row.name if row else path.removeprefix("third_party/"), path=path, way="submodule")
-        state = "ours" if is_ours(root, path) else "empty" if is_empty(root / path) else "real"
-        if state == "empty":
-            parts.append(msgspec.structs.replace(bare, ready=False, detail="not there"))
-        elif path in supplied and (state == "ours" or supplied[path].way in ("copy", "index")):
-            parts.append(supplied[path])
-        elif state == "ours":
-            parts.append(msgspec.structs.replace(bare, way=row.way if row and row.index is None else "off"))
-        else:
-            parts.append(msgspec.structs.replace(bare, origin=url))
-    return tuple(parts)
+    return tuple(_look_at(root, path, url, rows.get(path), supplied.get(path)) for path, url in sorted(listed.items()))
+
+
+def _look_at(root: Path, path: str, url: str | None, row: ThirdParty | None, supplied: TreePart | None) -> TreePart:
+    part = functools.partial(TreePart, name=row.name if row else path.removeprefix("third_party/"), path=path)
+    if not (ours := is_ours(root, path)) and is_empty(root / path):
+        return part(way="submodule", ready=False, detail="not there")
+    if supplied and (ours or supplied.way in ("copy", "index")):
+        return supplied
+    if ours:
+        return part(way=row.way if row and row.index is None else "off")
+    return part(way="submodule", origin=url)
 
 
 def fill(
@@ -72,23 +71,22 @@ def fill(
     host: Host,
     packaging: Packaging,
     progress: Progress,
-    headers: Headers | None = None,
+    headers: "Headers | None" = None,
     backend: str | None = None,
     cuda: str | None = None,
 ) -> tuple[TreePart, ...]:
     """Fill what is empty by the rows of this release; parts that cannot be filled come back with the reason.
-
     ``backend`` (cpu, cuda, rocm) is what will be built, with the toolkit ``cuda``. Where that is not known, what only
-    one of them needs is fetched if it can be had, and otherwise left out with the reason.
-    """
+    one of them needs is fetched if it can be had, and otherwise left out with the reason."""
     rows = {row.folder: row for row in parts_for(release, cuda=cuda, processor=host.machine)}
     filled: dict[str, TreePart] = {}
     for part in survey(root, release):
         row = rows.get(part.path)
         # What this build takes from the index is put in place of a stand-in, or of another file of it.
-        is_other = row and part.way == "index" and part.origin != _index_origin(row)
-        is_due = row and takes_from_index(row, backend) and (is_other or part.way in ("off", "stand-in"))
-        if part.ready and not is_due:
+        is_other = part.way == "index" and row and part.origin != _index_origin(row)
+        if part.ready and not (
+            row and takes_from_index(row, backend) and (is_other or part.way in ("off", "stand-in"))
+        ):
             continue
         progress.step(len(filled), None, part.name)
         with journal.writing(root):
@@ -105,10 +103,8 @@ def fill(
 
 
 def with_parts(tree: SourceTree, tried: Sequence[TreePart] = ()) -> SourceTree:
-    """The tree with every third party named, and those that nothing fills listed as missing.
-
-    ``tried`` are parts as filling left them: why one is missing, and what helps, is known there alone.
-    """
+    """The tree with every third party named, and those that nothing fills listed as missing. ``tried`` are parts as
+    filling left them: why one is missing, and what helps, is known there alone."""
     root = Path(tree.root)
     missing = missing_submodules(root)
     if tree.project != "torch":
@@ -134,19 +130,19 @@ def _fill_one(root: Path, part: TreePart, row: ThirdParty | None, host: Host, pa
     done = TreePart(name=row.name, path=row.folder, way=row.way)
     if row.way == "copy":
         return _copy_part(root, row, packaging)
-    if row.generate is not None:
-        problem = _generate(root, row, host)
-        if problem:
-            fix = bring_lacking(host, find_lacks(host, [row])) or f"install {row.generate.program}"
-            return _not_ready(done, problem, fix)
-    reason = "the system's library is used instead" if row.way == "system" else _switched_off(row.settings | row.gpu)
+    if row.generate is not None and (problem := _generate(root, row, host)):
+        fix = bring_lacking(host, find_lacks(host, [row])) or f"install {row.generate.program}"
+        return _not_ready(done, problem, fix)
+    switches = ", ".join(f"{name}={value}" for name, value in (row.settings | row.gpu).items())
+    off = f"switched off ({switches})" if switches else "not used"
+    reason = "the system's library is used instead" if row.way == "system" else off
     for name, ours in row.files.items():
         _write(root, row.folder, name, (_STANDINS / ours).read_text(encoding="utf-8"))
     if "CMakeLists.txt" not in row.files:
         _write_absent(root, row.folder, reason)
     for inner in row.inner:
         _write_absent(root, f"{row.folder}/{inner}", reason)
-    origin = {"system": "this system", "off": _switched_off(row.settings | row.gpu), "stand-in": "rekindle"}[row.way]
+    origin = {"system": "this system", "off": off, "stand-in": "rekindle"}[row.way]
     return msgspec.structs.replace(done, origin=origin)
 
 
@@ -154,7 +150,7 @@ def _index_origin(row: ThirdParty) -> str | None:
     return f"package index: {row.index.file} sha256:{row.index.sha256}" if row.index else None
 
 
-def _from_index(root: Path, row: ThirdParty, headers: Headers | None, backend: str | None) -> TreePart:
+def _from_index(root: Path, row: ThirdParty, headers: "Headers | None", backend: str | None) -> TreePart:
     assert row.index is not None
     done = TreePart(name=row.name, path=row.folder, way="index", origin=_index_origin(row))
     unused = msgspec.structs.replace(done, way="off", origin=f"not used without {row.index.backend}")
@@ -163,8 +159,7 @@ def _from_index(root: Path, row: ThirdParty, headers: Headers | None, backend: s
         return unused
     try:
         taken = headers.folders(row.index)
-        lacks = [name for name in row.needs if not any(_holds(place, into, name) for into, place in taken.items())]
-        if lacks:
+        if lacks := [name for name in row.needs if not any(_holds(*each, name) for each in taken.items())]:
             raise BadInput(f"{row.index.file} has no {lacks[0]}", remedy=_BY_GIT)
     except RekindleError as error:
         if backend is not None:
@@ -176,7 +171,7 @@ def _from_index(root: Path, row: ThirdParty, headers: Headers | None, backend: s
     return done
 
 
-def _holds(place: Path, into: str, name: str) -> bool:
+def _holds(into: str, place: Path, name: str) -> bool:
     return name == into or (name.startswith(f"{into}/") and (place / name.removeprefix(f"{into}/")).is_file())
 
 
@@ -188,7 +183,7 @@ def _put(root: Path, row: ThirdParty, taken: Mapping[str, Path], *, over: bool =
     shutil.rmtree(room, ignore_errors=True)
     room.mkdir(parents=True)
     for name, place in taken.items():
-        goal = room / name if name else room
+        goal = room / name
         goal.parent.mkdir(parents=True, exist_ok=True)
         if place.is_dir():
             shutil.copytree(place, goal, symlinks=False, dirs_exist_ok=True, copy_function=_share)
@@ -214,15 +209,14 @@ def _share(source: str, target: str) -> None:
 
 def _copy_part(root: Path, row: ThirdParty, packaging: Packaging) -> TreePart:
     done = TreePart(name=row.name, path=row.folder, way=row.way)
-    if packaging is None:
-        return _not_ready(done, "no package is known that holds it", _BY_GIT)
     try:
+        if packaging is None:
+            raise BadInput("no package is known that holds it", remedy=_BY_GIT)
         folder, origin = packaging(row.name)
+        if lacks := [name for name in row.needs if not (folder / name).is_file()]:
+            raise BadInput(f"{origin} has no {lacks[0]}", remedy=_BY_GIT)
     except RekindleError as error:
         return _not_ready(done, error.message, error.remedy)
-    lacks = [name for name in row.needs if not (folder / name).is_file()]
-    if lacks:
-        return _not_ready(done, f"{origin} has no {lacks[0]}", _BY_GIT)
     _put(root, row, {"": folder})
     return msgspec.structs.replace(done, origin=origin)
 
@@ -235,13 +229,11 @@ def _generate(root: Path, row: ThirdParty, host: Host) -> str | None:
     """Make a file again with the system's program; says what went wrong."""
     assert row.generate is not None
     step = row.generate
-    program = host.which(step.program)
-    if program is None:
+    if (program := host.which(step.program)) is None:
         return f"{step.program} is not on this machine, and {step.makes} must be made again with it"
     folder = inside(root, step.folder, origin="the list of third parties")
-    target = folder / step.makes
     done = host.run([program, "-o", str(folder), *step.arguments[:-1], str(folder / step.arguments[-1])], timeout=60.0)
-    if not done.ok or not target.is_file():
+    if not done.ok or not (folder / step.makes).is_file():
         return f"{step.program} failed: {(done.err or done.out).strip()[:200] or 'no message'}"
     return None
 
@@ -255,16 +247,6 @@ def _write(root: Path, folder: str, name: str, text: str) -> None:
 def _write_absent(root: Path, folder: str, reason: str) -> None:
     text = (_STANDINS / "absent.cmake").read_text(encoding="utf-8")
     _write(root, folder, "CMakeLists.txt", text.replace("{path}", folder).replace("{reason}", reason))
-
-
-def _switched_off(settings: Mapping[str, str]) -> str:
-    switches = ", ".join(f"{name}={value}" for name, value in settings.items())
-    return f"switched off ({switches})" if switches else "not used"
-
-
-_LARGE = 1 << 20
-_SECONDS = 1800.0
-_NO_PIP = "No module named pip"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,8 +301,8 @@ class Headers:
         pins = room / "wanted.txt"
         write_atomically(pins, f"{wanted.pin} --hash=sha256:{wanted.sha256}\n")
         words = ["download", "--no-deps", "--only-binary=:all:", *_wheel_words(wanted.file), "--require-hashes"]
-        words += ["--no-input", "-r", str(pins)]
-        words += ["--disable-pip-version-check", "--dest", str(room), *(["--no-index"] if self.offline else [])]
+        words += ["--no-input", "-r", str(pins), "--disable-pip-version-check", "--dest", str(room)]
+        words += ["--no-index"] if self.offline else []
         words += [word for link in self.links for word in ("--find-links", link)]
         done = self.host.run([sys.executable, "-m", "pip", *words], timeout=_SECONDS)
         for pip in filter(None, map(self.host.which, ("pip3", "pip"))):
@@ -328,21 +310,17 @@ class Headers:
                 done = self.host.run([pip, *words], timeout=_SECONDS)
         if done.ok and (room / wanted.file).is_file():
             return
+        why = "pip brought another file" if done.ok else (telling_lines(done.err) or ["pip gave no reason"])[-1]
         if _NO_PIP in done.err:
             why = "there is no pip here to fetch it"
         elif done.timed_out:
             why = f"pip gave no answer in {_SECONDS:.0f} seconds"
-        elif done.ok:
-            why = "pip brought another file"
-        else:
-            why = (telling_lines(done.err) or ["pip gave no reason"])[-1]
         raise StageFailed(f"{wanted.file} cannot be had from the package index: {why}", remedy=how_to_get(wanted))
 
     def _is_right(self, file: Path, wanted: FromIndex) -> None:
         if (got := sha256_of(file)) != wanted.sha256:
-            raise StageFailed(
-                f"{file.name} in {file.parent} has SHA-256 {got}, not {wanted.sha256}", remedy=how_to_get(wanted)
-            )
+            remedy = how_to_get(wanted)
+            raise StageFailed(f"{file.name} in {file.parent} has SHA-256 {got}, not {wanted.sha256}", remedy=remedy)
 
 
 def _wheel_words(file: str) -> list[str]:
@@ -357,8 +335,6 @@ def _wheel_words(file: str) -> list[str]:
 def how_to_get(wanted: FromIndex) -> str:
     """The line for a machine that reaches an index, and how this one is told."""
     own = _wheel_words(wanted.file)
-    line = " ".join(
-        ["pip download --no-deps", *(["--only-binary=:all:"] if own else []), *own, "-d wheels", wanted.pin]
-    )
-    line = f"curl -L --create-dirs -o wheels/{wanted.file} {wanted.url}" if wanted.url else line
+    words = ["pip download --no-deps", *["--only-binary=:all:"] * bool(own), *own, "-d wheels", wanted.pin]
+    line = f"curl -L --create-dirs -o wheels/{wanted.file} {wanted.url}" if wanted.url else " ".join(words)
     return f"{line}   # where there is a network; then here the same command with --find-links wheels"

@@ -3,13 +3,10 @@
 The digest is cheap enough to be taken every time. With git it stands for the commit and every uncommitted change of
 tracked files; without, for the content itself where the tree is small, else for what is known of where it came from.
 
-Its submodules are known here too: which ones it should have, and which are missing, the commonest source error of all.
-A missing one is an empty or absent directory, or a checkout at another commit than the tree records. Without git the
-tree's own ``.gitmodules`` names them; where that is gone too (a Debian tarball), only what ``setup.py`` would look for
-can be told.
+Which submodules it should have is known here too, and which are missing (an empty or absent directory, or a checkout at
+another commit), the commonest source error of all. Without git the tree's own ``.gitmodules`` names them; where that is
+gone too (a Debian tarball), only what ``setup.py`` would look for can be told.
 """
-
-from __future__ import annotations
 
 import ast
 import configparser
@@ -22,34 +19,31 @@ from rekindle.formats.gitmodules import read_gitmodules
 from rekindle.host.files import read_head
 from rekindle.host.git import Git
 from rekindle.model.source import TreeRecord
+from rekindle.model.toml import read_beside
 from rekindle.source import journal
 from rekindle.source.paths import check_relative, plain_files
 
-# project -> files that together no other project has
-MARKS: dict[str, tuple[str, ...]] = {
-    "torch": ("version.txt", "torch/__init__.py", "c10/CMakeLists.txt"),
-    "torchvision": ("version.txt", "setup.py", "torchvision/__init__.py"),
-    "torchaudio": ("version.txt", "setup.py", "src/torchaudio/__init__.py"),
-    "spark": ("version.txt", "setup.py", "spark/__init__.py"),
-}
-_OLD_MARKS = {"torchaudio": ("version.txt", "setup.py", "torchaudio/__init__.py")}
+_MARKS = read_beside(__file__, "marks.toml", dict[str, dict[str, tuple[str, ...]]])
+MARKS = _MARKS["now"]
+SMALL_FILES = 2000
+SMALL_BYTES = 32 << 20
+_SKIPPED = frozenset({".git", journal.FOLDER, "__pycache__", "build", "dist"})
+# What a build writes into the tree is no source: counting it would make every continued build look changed.
+_BUILT = (".so", ".dll", ".dylib", ".pyd", ".lib", ".a", ".pyc")
+OURS = "Written by rekindle"
 
 
 def recognise(root: Path) -> tuple[str, str]:
-    """Project and release of a tree, or a refusal that says what is not there.
-
-    ``version.txt`` of a release tag says ``1.13.0a0`` also in 1.13.1, so only its first two numbers are sure.
-    """
+    """Project and release of a tree, or a refusal that says what is not there. ``version.txt`` of a release tag says
+    ``1.13.0a0`` also in 1.13.1, so only its first two numbers are sure."""
     if not root.is_dir():
         raise BadInput(f"{root} is not a directory", remedy="rekindle source fetch --help")
-    marks = (*MARKS.items(), *_OLD_MARKS.items())
+    marks = (*MARKS.items(), *_MARKS["before"].items())
     project = next((name for name, files in marks if all((root / file).is_file() for file in files)), None)
     if project is None:
         lacks = [[file for file in files if not (root / file).is_file()] for files in MARKS.values()]
-        raise BadInput(
-            f"{root} is not a source tree of {', '.join(MARKS)}: it lacks {min(lacks, key=len)[0]}",
-            remedy="give the top directory of the tree, or get one with 'rekindle source fetch'",
-        )
+        message = f"{root} is not a source tree of {', '.join(MARKS)}: it lacks {min(lacks, key=len)[0]}"
+        raise BadInput(message, remedy="give the top directory of the tree, or get one with 'rekindle source fetch'")
     text = (root / "version.txt").read_text(encoding="utf-8", errors="replace").strip()[:64]
     from packaging.version import InvalidVersion, Version
 
@@ -77,17 +71,8 @@ def tree_version(root: Path) -> tuple[str, str]:
 def check_wanted(root: Path, version: str, wanted: str | None) -> None:
     """A tree of another release than the plan's is the wrong tree. version.txt is sure only to the minor."""
     if wanted and version.split(".")[:2] != wanted.split("+")[0].split(".")[:2]:
-        raise BadInput(
-            f"{root} is release {version}, and {wanted} is wanted; nothing was changed",
-            remedy="give the tree of that release, or get it with 'rekindle source fetch'",
-        )
-
-
-SMALL_FILES = 2000
-SMALL_BYTES = 32 << 20
-_SKIPPED = frozenset({".git", journal.FOLDER, "__pycache__", "build", "dist"})
-# What a build writes into the tree is no source: counting it would make every continued build look changed.
-_BUILT = (".so", ".dll", ".dylib", ".pyd", ".lib", ".a", ".pyc")
+        remedy = "give the tree of that release, or get it with 'rekindle source fetch'"
+        raise BadInput(f"{root} is release {version}, and {wanted} is wanted; nothing was changed", remedy=remedy)
 
 
 def tree_digest(root: Path, git: Git | None, record: TreeRecord, project: str, version: str) -> str:
@@ -95,8 +80,7 @@ def tree_digest(root: Path, git: Git | None, record: TreeRecord, project: str, v
     total = hashlib.sha256()
 
     def add(*words: str | None) -> None:
-        for word in words:
-            total.update((word or "").encode("utf-8", "surrogateescape") + b"\0")
+        total.update(b"".join((word or "").encode("utf-8", "surrogateescape") + b"\0" for word in words))
 
     add(project, version, str(record.hipified))
     if git is not None:
@@ -111,11 +95,9 @@ def tree_digest(root: Path, git: Git | None, record: TreeRecord, project: str, v
     return total.hexdigest()
 
 
-def _add_content(root: Path, total: hashlib._Hash, *, made: str) -> bool:
-    """Hash names and contents if the tree is small; False, and nothing hashed, if it is not.
-
-    ``made`` is the file that setup.py writes at each run (all of these projects do).
-    """
+def _add_content(root: Path, total: "hashlib._Hash", *, made: str) -> bool:
+    """Hash names and contents if the tree is small; False, and nothing hashed, if it is not. ``made`` is the file that
+    setup.py writes at each run (all of these projects do)."""
     paths: list[str] = []
     size = 0
     for path in plain_files(root, lambda name: name in _SKIPPED or name.endswith(".egg-info")):
@@ -130,9 +112,6 @@ def _add_content(root: Path, total: hashlib._Hash, *, made: str) -> bool:
         content = hashlib.sha256((root / name).read_bytes()).digest()
         total.update(name.encode("utf-8", "surrogateescape") + b"\0" + content)
     return True
-
-
-OURS = "Written by rekindle"
 
 
 def find_submodules(root: Path) -> dict[str, str | None]:
@@ -150,10 +129,12 @@ def find_submodules(root: Path) -> dict[str, str | None]:
 
 
 def is_empty(folder: Path) -> bool:
+    """Is there nothing in it, or no such folder?"""
     return not folder.is_dir() or not any(entry.name != ".git" for entry in folder.iterdir())
 
 
 def is_ours(root: Path, path: str) -> bool:
+    """Is it a stand-in that we wrote?"""
     listing = root / path / "CMakeLists.txt"
     return listing.is_file() and OURS.encode() in read_head(listing, 400)
 
@@ -164,13 +145,10 @@ def missing_submodules(root: Path) -> tuple[str, ...]:
     if not git.present:
         return tuple(_missing_on_disk(root, ""))
     done = git.ask("submodule", "status", "--recursive", timeout=300.0)
-    missing = []
-    for line in done.out.splitlines():
-        # "-" not there, "+" at another commit, "U" in conflict; then the commit, the path and a description.
-        sign, rest = line[:1], line[1:].split()
-        if sign in ("-", "+", "U") and len(rest) >= 2:
-            why = {"-": "not checked out", "+": "at another commit than recorded", "U": "has conflicts"}[sign]
-            missing.append(f"{rest[1]} ({why})")
+    # A sign, then the commit, the path and a description.
+    why = {"-": "not checked out", "+": "at another commit than recorded", "U": "has conflicts"}
+    rows = ((line[:1], line[1:].split()) for line in done.out.splitlines())
+    missing = [f"{rest[1]} ({why[sign]})" for sign, rest in rows if sign in why and len(rest) >= 2]
     # Git calls a submodule whose clone is there and whose files are not (a kill in between) up to date.
     known = {name.rpartition(" (")[0] for name in missing}
     missing += [name for name in _missing_on_disk(root, "") if name.rpartition(" (")[0] not in known]

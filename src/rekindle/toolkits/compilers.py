@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from msgspec.structs import replace
@@ -45,11 +45,11 @@ def list_compilers(host: Asking) -> tuple[Compiler, ...]:
     listed += [path for name in ("gcc", "clang", "cc", "g++", "clang++", "c++") for path in host.which_all(name)]
     names = ("gcc-*", "clang-*", "gcc", "clang") if host.system != "windows" else ()
     patterns = [f"{place}/{name}" for place in _KNOWN["places"] for name in names]
-    listed += [path for pattern in patterns for path in host.glob(pattern) if _NAMED.match(_file_name(path))]
+    listed += [path for pattern in patterns for path in host.glob(pattern) if _NAMED.match(PureWindowsPath(path).name)]
     by_file: dict[str, str] = {}
     for path in dict.fromkeys(listed):
         # The C driver names the C++ one beside it; asking both would only cost time.
-        if "++" not in _file_name(path) or c_compiler_of(path) not in listed:
+        if (driver := c_compiler_of(path)) == path or driver not in listed:
             by_file.setdefault(host.realpath(path), path)
     paths = list(by_file.values())[:_MAX_COMPILERS]
     answers = ask_each(host, paths, lambda path: _describe_compiler(host, path), at_once=_AT_ONCE)
@@ -66,32 +66,26 @@ def build_compilers(compilers: Sequence[Compiler], system: str) -> tuple[Compile
     return tuple(compiler for compiler in fitting if not (compiler.note or "").startswith("C only"))
 
 
-def _file_name(path: str) -> str:
-    return re.split(r"[/\\]", path)[-1]
-
-
 def c_compiler_of(cxx: str) -> str:
     """``/usr/bin/gcc-11`` for ``/usr/bin/g++-11``."""
-    name = _file_name(cxx)
+    name = PureWindowsPath(cxx).name
     plain = "cc" if name == "c++" else name.replace("clang++", "clang").replace("g++", "gcc")
     return cxx[: -len(name)] + plain
 
 
 def cxx_compiler_of(c: str) -> str:
     """``/usr/bin/g++-11`` for ``/usr/bin/gcc-11``."""
-    name = _file_name(c)
+    name = PureWindowsPath(c).name
     plain = "c++" if name == "cc" else name if "++" in name else name.replace("clang", "clang++").replace("gcc", "g++")
     return c[: -len(name)] + plain
 
 
 def _describe_compiler(host: Asking, path: str) -> Compiler | None:
     done = host.run([path, "--version"], timeout=host.left(3))
-    if done.timed_out or not done.ok:
-        host.gap(f"compiler {path}", "it did not answer in time" if done.timed_out else f"exit code {done.code}")
-        return None
-    banner = read_banner(done.out)
+    banner = read_banner(done.out) if done.ok else None
     if banner is None or banner[0] not in ("gcc", "clang"):
-        host.gap(f"compiler {path}", f"it said {done.out.strip()[:120]!r}")
+        why = f"it said {done.out.strip()[:120]!r}" if done.ok else f"exit code {done.code}"
+        host.gap(f"compiler {path}", "it did not answer in time" if done.timed_out else why)
         return None
     note, cxx = None, cxx_compiler_of(path)
     if "apple" in done.out.lower():
@@ -108,27 +102,22 @@ def find_compilers(host: Host, settings: Mapping[str, str]) -> tuple[Tool, Tool]
     under a name of its own (g++-11 alone, Visual Studio's outside its prompt)."""
     paths: dict[str, str | None] = {}
     for name, choices in _PLAIN_NAMES.items():
-        asked = settings.get(name) or settings.get(_CMAKE_NAMES[name])
-        if asked:
+        if asked := settings.get(name) or settings.get(_CMAKE_NAMES[name]):
             path = asked if Path(asked).is_absolute() and os.access(asked, os.X_OK) else host.which(asked)
             paths[name] = path or _find_unnumbered(host, asked)
             if not paths[name]:
-                raise MissingTool(
-                    f"the plan's {_LANGUAGES[name]} compiler {asked} is not on this machine",
-                    remedy=bring_compiler(host, asked),
-                )
+                message = f"the plan's {_LANGUAGES[name]} compiler {asked} is not on this machine"
+                raise MissingTool(message, remedy=bring_compiler(host, asked))
         else:
             paths[name] = next(filter(None, map(host.which, choices)), None)
     if not all(paths.values()) and (newest := newest_compiler(host)):
-        for name, driver_of in (("CC", c_compiler_of), ("CXX", cxx_compiler_of)):
-            path = newest.path or ""
-            paths[name] = paths[name] or (path if newest.kind == "msvc" else driver_of(path))
+        found = newest.path or ""
+        own = {"CC": c_compiler_of(found), "CXX": cxx_compiler_of(found)}
+        paths = {name: path or (found if newest.kind == "msvc" else own[name]) for name, path in paths.items()}
     for name, path in paths.items():
         if not path:
-            raise MissingTool(
-                f"there is no {_LANGUAGES[name]} compiler on this machine",
-                remedy="'rekindle doctor' says how to install one here",
-            )
+            remedy = "'rekindle doctor' says how to install one here"
+            raise MissingTool(f"there is no {_LANGUAGES[name]} compiler on this machine", remedy=remedy)
     cc, cxx_tool = (_ask_compiler(host, name, str(path)) for name, path in paths.items())
     return cc, cxx_tool
 
@@ -146,7 +135,7 @@ def compilers_to_name(compilers: tuple[Tool, Tool], settings: Mapping[str, str])
         for tool in compilers
         if tool.kind in ("gcc", "clang")
         and not (settings.get(tool.name) or settings.get(_CMAKE_NAMES[tool.name]))
-        and _file_name(tool.path) not in _PLAIN_NAMES[tool.name]
+        and PureWindowsPath(tool.path).name not in _PLAIN_NAMES[tool.name]
     }
 
 
@@ -186,14 +175,13 @@ def _find_unnumbered(host: Host, asked: str) -> str | None:
 
 def bring_compiler(host: Host, compiler: str) -> str:
     """The line that installs it here."""
-    name = Path(compiler).name
+    name, manager = Path(compiler).name, manager_here(host)
     plain, _, number = name.rpartition("-")
-    manager = manager_here(host)
     family = "g++" if plain in ("gcc", "g++") else "clang"
     packages = {"apt": f"{family}-{number}", "dnf": f"gcc-toolset-{number}-gcc-c++" if family == "g++" else "clang"}
-    if manager is None or manager.name not in packages or not plain or not number.isdigit():
-        return f"install {name}"
-    return bring_packages(host, [packages[manager.name]], manager)
+    if manager and manager.name in packages and plain and number.isdigit():
+        return bring_packages(host, [packages[manager.name]], manager)
+    return f"install {name}"
 
 
 def find_msvc(host: Asking) -> tuple[Compiler, ...]:
@@ -209,11 +197,9 @@ def find_msvc(host: Asking) -> tuple[Compiler, ...]:
         host.gap("Visual Studio", f"vswhere gave no JSON ({'timed out' if done.timed_out else f'exit {done.code}'})")
         return ()
     rows = (row for row in (instances if isinstance(instances, list) else ()) if isinstance(row, dict))
-    compilers = [compiler for row in rows for compiler in _list_toolsets(host, row)]
-    compilers.sort(key=lambda compiler: version_key(compiler.version), reverse=True)
-    if compilers:
-        compilers[0] = _note_sdk(host, compilers[0])
-    return tuple(compilers)
+    found = (compiler for row in rows for compiler in _list_toolsets(host, row))
+    compilers = sorted(found, key=lambda compiler: version_key(compiler.version), reverse=True)
+    return (*(_note_sdk(host, newest) for newest in compilers[:1]), *compilers[1:])
 
 
 def _note_sdk(host: Asking, compiler: Compiler) -> Compiler:
@@ -224,8 +210,7 @@ def _note_sdk(host: Asking, compiler: Compiler) -> Compiler:
     if isinstance(answer, str):
         host.gap("Visual Studio's environment", f"vcvars64.bat: {answer}")
         return compiler
-    sdk = answer.get("WindowsSDKVersion", "").strip("\\")
-    if not sdk:
+    if not (sdk := answer.get("WindowsSDKVersion", "").strip("\\")):
         host.gap("Windows SDK", "vcvars64.bat found none (add 'Windows SDK' in the Visual Studio Installer)")
     return replace(compiler, note=f"{compiler.note}, Windows SDK {sdk or 'missing'}")
 
@@ -235,8 +220,7 @@ def _list_toolsets(host: Asking, instance: dict[str, Any]) -> Iterator[Compiler]
     name = str(instance.get("displayName") or instance.get("productId") or "Visual Studio")
     if instance.get("isComplete") is False:
         host.gap(name, "its installation is not complete (open the Visual Studio Installer and repair it)")
-    directories = host.glob(rf"{root}\VC\Tools\MSVC\*")
-    if not directories:
+    if not (directories := host.glob(rf"{root}\VC\Tools\MSVC\*")):
         host.gap(name, "it has no C++ toolset (the workload 'Desktop development with C++' is not installed)")
     default = text_of(host.read(rf"{root}\VC\Auxiliary\Build\Microsoft.VCToolsVersion.default.txt")).strip()
     for directory in directories:
@@ -253,15 +237,11 @@ def cl_version(toolset: str) -> str | None:
     return f"19.{int(match[1]):02d}.{match[2]}" if match else None
 
 
-def vcvars_argv(batch: str, toolset: str | None = None) -> list[str]:
-    """``call`` first: then cmd keeps the quotes around a path with spaces (cmd /?)."""
-    chosen = [f"-vcvars_ver={toolset}"] if toolset else []
-    return ["cmd", "/d", "/c", "call", batch, *chosen, ">nul", "&&", "set"]
-
-
 def read_vcvars(host: Host, batch: str, toolset: str | None = None, *, timeout: float = 20.0) -> dict[str, str] | str:
     """Run ``vcvars64.bat`` and read what it leaves in the environment; where it did not run, why."""
-    done = host.run(vcvars_argv(batch, toolset), timeout=timeout)
+    # "call" first: then cmd keeps the quotes around a path with spaces (cmd /?).
+    chosen = [f"-vcvars_ver={toolset}"] if toolset else []
+    done = host.run(["cmd", "/d", "/c", "call", batch, *chosen, ">nul", "&&", "set"], timeout=timeout)
     if done.timed_out:
         return "it did not end in time"
     lines = (line.partition("=") for line in done.out.splitlines())

@@ -62,10 +62,8 @@ def _read_version(host: Asking, root: str) -> str | None:
     if (nvcc := program_in(host, root, "nvcc")) and (answer := ask_release(host, nvcc, host.left(3))):
         return answer[1]
     header = text_of(host.read(joined(host.system, root, "include", "cuda.h"), limit=_HEADER_BYTES))
-    if match := re.search(r"#define CUDA_VERSION (\d+)", header):
-        number = int(match[1])
-        return f"{number // 1000}.{number % 1000 // 10}"
-    return None
+    number = re.search(r"#define CUDA_VERSION (\d+)", header)
+    return f"{int(number[1]) // 1000}.{int(number[1]) % 1000 // 10}" if number else None
 
 
 def ask_release(host: Host, program: str, timeout: float = 20.0) -> tuple[str, str] | None:
@@ -115,11 +113,8 @@ def cuda_home(host: Host, settings: Mapping[str, str], cuda: str | None = None) 
     """The toolkit of the nvcc that is used. Extensions look for it beside the first nvcc on PATH, which may be a
     script or a link far from its headers."""
     nvcc = find_nvcc(host, settings, cuda)
-    for path in (nvcc, host.realpath(nvcc)) if nvcc else ():
-        home = Path(path).parent.parent
-        if host.glob(str(home / "include" / "cuda_runtime.h")):
-            return str(home)
-    return None
+    homes = [Path(path).parent.parent for path in ((nvcc, host.realpath(nvcc)) if nvcc else ())]
+    return next((str(home) for home in homes if host.glob(str(home / "include" / "cuda_runtime.h"))), None)
 
 
 class UsableCuda(NamedTuple):
@@ -132,8 +127,7 @@ class UsableCuda(NamedTuple):
 
 def find_usable_cuda(host: Host) -> UsableCuda:
     """Let the nvcc that a build would take compile one kernel: what it refuses, it refuses here."""
-    nvcc = find_nvcc(host, {})
-    if nvcc is None:
+    if (nvcc := find_nvcc(host, {})) is None:
         return UsableCuda(why_not="No nvcc was found: CPU only.")
     listed = host.run([nvcc, "--list-gpu-arch"], timeout=10.0)
     emits = tuple(Sm.from_number(int(number)) for number in _GPU_ARCH.findall(listed.out))

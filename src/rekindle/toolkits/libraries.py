@@ -52,8 +52,7 @@ def pip_pieces(answers: Mapping[str, Interpreter]) -> tuple[Toolkit, ...]:
     """Toolkits that live in Pythons' site-packages; each place once, however many links lead there."""
     pieces: dict[tuple[str, str, str], Toolkit] = {}
     for name, package in (item for answer in answers.values() for item in answer.packages.items()):
-        match = re.fullmatch(r"(.+?)(?:_cu(\d+))?", name)
-        if match is None or match[1] not in PLACES["pieces"]:
+        if (match := re.fullmatch(r"(.+?)(?:_cu(\d+))?", name)) is None or match[1] not in PLACES["pieces"]:
             continue
         kind, version, path = PLACES["pieces"][match[1]], package.version, package.path
         note = "pip" + (f", for CUDA {match[2]}" if match[2] else "")
@@ -64,6 +63,7 @@ def pip_pieces(answers: Mapping[str, Interpreter]) -> tuple[Toolkit, ...]:
 
 
 def find_cudnn(host: Asking, kits: Sequence[Toolkit]) -> list[Toolkit]:
+    """Every cuDNN, by its headers, else by its libraries."""
     toolkits = _find_by_header(host, "cudnn", ("cudnn_version.h", "cudnn.h"), kits)
     if host.system == "windows":
         # From version 9 on one installation serves several CUDAs, each in a directory of its own.
@@ -74,6 +74,7 @@ def find_cudnn(host: Asking, kits: Sequence[Toolkit]) -> list[Toolkit]:
 
 
 def find_nccl(host: Asking, kits: Sequence[Toolkit]) -> list[Toolkit]:
+    """Every NCCL, which Windows has not."""
     if host.system == "windows":
         return []
     return _find_by_header(host, "nccl", ("nccl.h",), kits) or _find_by_file(host, "nccl")
@@ -156,10 +157,9 @@ def _blas_version(text: str) -> str | None:
     numbers = dict(re.findall(r"^\s*#define __INTEL_MKL_(?:(MINOR|UPDATE)_)?_\s+(\d+)", text, re.MULTILINE))
     if len(numbers) != 3:
         return None
+    year, minor, update = numbers[""], numbers["MINOR"], numbers["UPDATE"]
     # Since oneAPI the update is what the product calls its minor version.
-    if int(numbers[""]) >= 2021 and numbers["MINOR"] == "0":
-        return f"{numbers['']}.{numbers['UPDATE']}.0"
-    return f"{numbers['']}.{numbers['MINOR']}.{numbers['UPDATE']}"
+    return f"{year}.{update}.0" if int(year) >= 2021 and minor == "0" else f"{year}.{minor}.{update}"
 
 
 def _blas_folders(host: Asking, kind: str) -> list[str]:

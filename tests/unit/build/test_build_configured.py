@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rekindle.build import tree as state
-from rekindle.build.steps import ConfigureWatch, check
+from rekindle.build.steps import check, check_when_configured
 from rekindle.errors import BuildFailed
 from rekindle.model.build import BuildFailure
 from rekindle.model.plan import BuildRecipe, Plan
@@ -61,9 +61,9 @@ def test_a_front_end_that_configures_by_itself_is_checked_once_when_cmake_is_thr
     work = work_in(tmp_path / "build")
     inner.mkdir()
     configured(inner, "OFF")
-    watch = ConfigureWatch(work)
-    watch.line("-- Configuring done")
+    watch = check_when_configured(work)
+    watch("-- Configuring done")
     assert work.facts == ()
     with pytest.raises(BuildFailed):
-        watch.line(f"-- Build files have been written to: {inner}")
-    watch.line(f"-- Build files have been written to: {inner}")
+        watch(f"-- Build files have been written to: {inner}")
+    watch(f"-- Build files have been written to: {inner}")

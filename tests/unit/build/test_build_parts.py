@@ -75,10 +75,10 @@ def test_another_plan_is_refused_with_the_difference(tmp_path: Path) -> None:
     old = state.TreeState(project="torch", version="1", settings={"env USE_CUDA": "1"})
     state.save_state(tmp_path, old)
     assert state.load_state(tmp_path) == old
-    state.refuse_other_plan(old, old, tmp_path)
+    assert state.differences(old, old) == []
     new = state.TreeState(project="torch", version="1", settings={"env USE_CUDA": "0"})
     with pytest.raises(BadInput, match="USE_CUDA was '1' and is now '0'"):
-        state.refuse_other_plan(old, new, tmp_path)
+        state.refuse_other_plan(state.differences(old, new), tmp_path)
 
 
 def test_an_unreadable_state_is_another_tree(tmp_path: Path) -> None:

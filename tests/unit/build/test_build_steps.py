@@ -155,14 +155,15 @@ def test_the_title_of_a_report() -> None:
 
 
 def test_only_the_first_three_differences_are_named(tmp_path: Path) -> None:
-    from rekindle.build.tree import refuse_other_plan
+    from rekindle.build.tree import differences, refuse_other_plan
 
     def other(count: int) -> str:
+        changes = differences(state(), state(settings={f"env {n}": "1" for n in range(count)}))
         with pytest.raises(OtherPlan) as caught:
-            refuse_other_plan(state(), state(settings={f"env {n}": "1" for n in range(count)}), tmp_path)
+            refuse_other_plan(changes, tmp_path)
         return caught.value.message
 
-    refuse_other_plan(state(), state(), tmp_path)
+    assert differences(state(), state()) == []
     assert other(3).count(" is now ") == 3 and "more)" not in other(3)
     assert other(4).count(" is now ") == 3 and other(4).endswith("(and 1 more)")
 

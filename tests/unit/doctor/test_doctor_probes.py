@@ -15,7 +15,7 @@ from rekindle.facts import load_facts
 from rekindle.host.asking import Asking
 from rekindle.host.capture import Record, RecordedHost
 from rekindle.host.protocol import Completed, Memory, RegistryKey
-from rekindle.toolkits.compilers import cl_version, find_msvc, list_compilers, read_vcvars, vcvars_argv
+from rekindle.toolkits.compilers import cl_version, find_msvc, list_compilers, read_vcvars
 from rekindle.toolkits.cuda import find_cuda
 from rekindle.toolkits.libraries import packaged_cuda
 from rekindle.toolkits.rocm import find_rocm
@@ -223,11 +223,12 @@ def test_a_studio_without_cpp_is_named() -> None:
 
 
 BATCH = r"C:\Program Files\VS\VC\Auxiliary\Build\vcvars64.bat"
+SETTINGS = ("cmd", "/d", "/c", "call", BATCH, ">nul", "&&", "set")
 
 
 def test_vcvars_gives_what_a_compiler_needs() -> None:
     out = "Path=C:\\a;C:\\b\nINCLUDE=C:\\inc\nlib=C:\\lib\nSECRET_TOKEN=x\nWindowsSDKVersion=10.0.22621.0\\\n"
-    host = asking(system="windows", runs=[said(out, *vcvars_argv(BATCH))])
+    host = asking(system="windows", runs=[said(out, *SETTINGS)])
     assert read_vcvars(host, BATCH) == {
         "PATH": "C:\\a;C:\\b", "INCLUDE": "C:\\inc", "LIB": "C:\\lib", "WindowsSDKVersion": "10.0.22621.0\\",
     }  # fmt: skip
@@ -235,7 +236,7 @@ def test_vcvars_gives_what_a_compiler_needs() -> None:
 
 def test_vcvars_that_is_forbidden_says_so() -> None:
     words = "This program is blocked by group policy. For more information, contact your system administrator.\n"
-    host = asking(system="windows", runs=[said("", *vcvars_argv(BATCH), code=1, err=words)])
+    host = asking(system="windows", runs=[said("", *SETTINGS, code=1, err=words)])
     assert read_vcvars(host, BATCH) == words.strip()
 
 

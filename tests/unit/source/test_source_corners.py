@@ -19,10 +19,10 @@ from bare_host import BareHost
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.protocol import Completed
 from rekindle.model.progress import Silent
-from rekindle.source import archive, hipify, rewrite
+from rekindle.source import archive, history, rewrite
 from rekindle.source.archive import unpack
 from rekindle.source.context import _just_below, find_compiler, gather
-from rekindle.source.debian import source_entries
+from rekindle.source.origins import source_entries
 from rekindle.source.patches.diff import FileDiff, Hunk
 from rekindle.source.paths import check_relative
 from rekindle.source.tree import listed_by_setup
@@ -233,12 +233,12 @@ def test_a_failed_hipify_ends_with_its_last_words(
     def run_long(argv: list[str], *, cwd: Path, env: dict[str, str], on_line: Callable[[str], None]) -> int:
         for line in lines:
             on_line(line)
-        assert argv == ["python3", str(tmp_path / hipify.SCRIPT)] and env["PYTHONUTF8"] == "1"
+        assert argv == ["python3", str(tmp_path / history.SCRIPT)] and env["PYTHONUTF8"] == "1"
         return 3
 
-    monkeypatch.setattr(hipify, "run_long", run_long)
+    monkeypatch.setattr(history, "run_long", run_long)
     with pytest.raises(StageFailed, match=said):
-        hipify._run(tmp_path, "python3", Silent())
+        history._run(tmp_path, "python3", Silent())
 
 
 @pytest.mark.parametrize(

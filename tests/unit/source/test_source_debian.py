@@ -9,7 +9,7 @@ import pytest
 
 from rekindle.errors import BadInput, CommandFailed, MissingTool, StageFailed
 from rekindle.model.progress import Silent
-from rekindle.source import debian
+from rekindle.source import origins
 from rekindle.source.origins import DebianSource, debian_package
 
 ORIG, PACKAGING = ".orig.tar.*", ".debian.tar.*"
@@ -33,8 +33,8 @@ class Apt:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, brings: str | None = None, ok: bool = True) -> None:
         self.asked: list[list[str]] = []
         self.brings, self.ok = brings, ok
-        monkeypatch.setattr(debian, "run_long", self.run)
-        monkeypatch.setattr("rekindle.source.debian.shutil.which", lambda name: f"/usr/bin/{name}")
+        monkeypatch.setattr(origins, "run_long", self.run)
+        monkeypatch.setattr("rekindle.source.origins.shutil.which", lambda name: f"/usr/bin/{name}")
 
     def run(self, argv: list[str], *, cwd: Path, env: dict[str, str], on_line: Any) -> int:
         self.asked.append(argv)
@@ -47,7 +47,7 @@ class Apt:
 
 
 def fetch(package: DebianSource, tmp_path: Path, ending: str = ORIG) -> Path:
-    return debian.fetch_file(package, tmp_path / "c", ending, progress=Silent(), apt=tmp_path / "apt")
+    return origins.fetch_file(package, tmp_path / "c", ending, progress=Silent(), apt=tmp_path / "apt")
 
 
 def names(package: DebianSource) -> tuple[str, str]:
@@ -100,7 +100,7 @@ def test_without_apt_or_a_debian_archive_nothing_comes(
     Apt(monkeypatch)
     with pytest.raises(StageFailed, match="none of this machine's apt sources"):
         fetch(package, tmp_path)
-    monkeypatch.setattr("rekindle.source.debian.shutil.which", lambda name: None)
+    monkeypatch.setattr("rekindle.source.origins.shutil.which", lambda name: None)
     with pytest.raises(MissingTool, match="no apt-get here"):
         fetch(package, tmp_path)
 
@@ -121,7 +121,7 @@ def test_what_no_suite_lists_comes_from_the_pool(
             raise StageFailed("gone")
         return target
 
-    monkeypatch.setattr(debian, "download", download)
+    monkeypatch.setattr(origins, "download", download)
     with pytest.raises(StageFailed, match="gone"):
         fetch(gone, tmp_path)
     (apt / "sources.list").write_text(
@@ -136,4 +136,4 @@ def test_what_no_suite_lists_comes_from_the_pool(
 
 def test_headers_of_a_third_party_come_from_the_packaging(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no package is known that holds nothing"):
-        debian.find_packaged("1.13.1", tmp_path, Silent(), "nothing")
+        origins.find_packaged("1.13.1", tmp_path, Silent(), "nothing")

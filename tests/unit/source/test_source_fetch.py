@@ -21,9 +21,8 @@ from rekindle.source import archive as archive_module
 from rekindle.source import journal
 from rekindle.source.archive import unpack
 from rekindle.source.checkout import check_place, parse_mirror
-from rekindle.source.debian import source_entries
 from rekindle.source.fetch import default_place, fetch, fill_tree
-from rekindle.source.origins import debian_package, load_origins, pinned_commit
+from rekindle.source.origins import debian_package, load_origins, pinned_commit, source_entries
 from rekindle.source.tree import find_submodules, listed_by_setup, missing_submodules
 
 

@@ -11,7 +11,7 @@ import pytest
 import needs
 import source_mini as mini
 from rekindle.errors import BadInput, StageFailed
-from rekindle.source import hipify
+from rekindle.source import history
 from rekindle.source.history import open_history, save_patches
 from rekindle.source.patches import Patch, apply, load_patches, parse_patch, read_patch, status, unapply
 
@@ -40,7 +40,7 @@ def git(tree: Path, *args: str) -> str:
 
 @pytest.fixture(params=["git", "plain", "git without a commit"])
 def hip_tree(tree: Path, request: pytest.FixtureRequest) -> Path:
-    tool = tree / hipify.SCRIPT
+    tool = tree / history.SCRIPT
     tool.parent.mkdir(parents=True)
     tool.write_text(TOOL)
     (tree / ".gitignore").write_text("*.tmp\n")
@@ -62,20 +62,20 @@ def test_hipify_is_a_step_of_its_own_and_can_be_undone(hip_tree: Path) -> None:
     before = mini.snapshot(hip_tree)
     apply(hip_tree, [greet()])
     patched = mini.snapshot(hip_tree)
-    done = hipify.hipify(hip_tree)
+    done = history.hipify(hip_tree)
     assert done.hipified and set(done.changed) == {
         "torch/other.py",
         "torch/hip/kernel.hip",
         "torch/hip/ignored.tmp",
     }
-    history = open_history(hip_tree)
-    ours = history.run("diff", "--name-only", "rekindle-base", "rekindle-patched").split()
-    hips = history.run("diff", "--name-only", "rekindle-patched", "rekindle-hipified").split()
+    marks = open_history(hip_tree)
+    ours = marks.run("diff", "--name-only", "rekindle-base", "rekindle-patched").split()
+    hips = marks.run("diff", "--name-only", "rekindle-patched", "rekindle-hipified").split()
     assert ours == ["torch/greeting.py"] and set(hips) == set(done.changed)
-    assert hipify.hipify(hip_tree).changed == ()
+    assert history.hipify(hip_tree).changed == ()
     with pytest.raises(StageFailed, match="hipified on top"):
         unapply(hip_tree)
-    undone = hipify.undo(hip_tree)
+    undone = history.undo_hipify(hip_tree)
     assert undone == status(hip_tree) and [patch.state for patch in undone.patches] == ["applied"]
     assert mini.snapshot(hip_tree) == patched and not status(hip_tree).hipified
     unapply(hip_tree)
@@ -87,11 +87,11 @@ def test_a_hipify_that_failed_is_cleaned_up(hip_tree: Path, monkeypatch: pytest.
     before = mini.snapshot(hip_tree)
     monkeypatch.setenv("BREAK_HIPIFY", "1")
     with pytest.raises(StageFailed, match="broken on purpose"):
-        hipify.hipify(hip_tree)
+        history.hipify(hip_tree)
     assert not status(hip_tree).hipified
     monkeypatch.delenv("BREAK_HIPIFY")
-    assert hipify.hipify(hip_tree).hipified
-    hipify.undo(hip_tree)
+    assert history.hipify(hip_tree).hipified
+    history.undo_hipify(hip_tree)
     assert mini.snapshot(hip_tree) == before
 
 
@@ -100,10 +100,10 @@ def test_no_tool_and_foreign_changes(tree: Path, hip_tree: Path) -> None:
     if (hip_tree / ".git").exists() and git(hip_tree, "tag"):
         (hip_tree / "setup.py").write_text("mine\n")
         with pytest.raises(StageFailed, match=r"setup\.py has uncommitted changes"):
-            hipify.hipify(hip_tree)
-    (tree / hipify.SCRIPT).unlink()
+            history.hipify(hip_tree)
+    (tree / history.SCRIPT).unlink()
     with pytest.raises(BadInput, match="cannot be hipified"):
-        hipify.hipify(tree)
+        history.hipify(tree)
 
 
 @needs.tool("git")
@@ -172,4 +172,4 @@ def test_of_a_tree_only_its_own_files_are_watched(tmp_path: Path) -> None:
         (tmp_path / name).write_text(name)
     (tmp_path / "link.py").symlink_to("a.py")
     (tmp_path / "linked").symlink_to("part")
-    assert set(hipify._snapshot(tmp_path)) == {"a.py", "part/b.py"}
+    assert set(history._snapshot(tmp_path)) == {"a.py", "part/b.py"}

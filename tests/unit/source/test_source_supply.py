@@ -20,8 +20,8 @@ from rekindle.host.protocol import Completed
 from rekindle.model.progress import Silent
 from rekindle.model.source import FetchOptions, SourceTree
 from rekindle.source import journal
-from rekindle.source.debian import find_packaged
 from rekindle.source.fetch import fetch
+from rekindle.source.origins import find_packaged
 from rekindle.source.patches import status
 from rekindle.source.supply import Packaging, fill, survey, with_parts, without_submodules
 from rekindle.toolkits.libraries import find_lacks, system_kind, system_version

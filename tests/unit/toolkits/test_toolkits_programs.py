@@ -42,7 +42,7 @@ class Programs(BareHost):
 
 @pytest.fixture(autouse=True)
 def nothing_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_find_packaged", lambda module, attribute, name: None)
+    monkeypatch.setattr(programs, "_find_packaged", lambda name: None)
 
 
 def test_the_given_one_the_one_on_path_and_none() -> None:
@@ -57,7 +57,7 @@ def test_the_given_one_the_one_on_path_and_none() -> None:
 def test_one_that_does_not_say_its_version_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Programs({"/usr/bin/cmake": "who knows", "/ours/cmake": "cmake version 4.1.0"})
     assert probe_programs(Asking(host))["cmake"] == "?"
-    monkeypatch.setattr(programs, "_find_packaged", lambda module, attribute, name: f"/ours/{name}")
+    monkeypatch.setattr(programs, "_find_packaged", lambda name: f"/ours/{name}")
     assert find_cmake(host, None).path == "/ours/cmake" and probe_programs(Asking(host))["cmake"] == "4.1.0"
 
 

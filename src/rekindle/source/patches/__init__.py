@@ -35,21 +35,15 @@ def choose(patches: Sequence[Patch], context: Context) -> tuple[Choice, ...]:
     served: dict[str, str] = {}
     for patch in patches:
         verdict, why = holds(patch.applies, context)
-        if patch.group and verdict == "needed":
-            if patch.group in served:
-                verdict, why = "not-needed", f"{served[patch.group]} does the same"
-            else:
-                served[patch.group] = patch.id
+        if patch.group and verdict == "needed" and (first := served.setdefault(patch.group, patch.id)) != patch.id:
+            verdict, why = "not-needed", f"{first} does the same"
         choices.append(Choice(patch, verdict, why))
     return tuple(choices)
 
 
 def apply(tree: Path, patches: Sequence[Patch | Choice], *, dry_run: bool = False) -> SourceTree:
-    """Apply what is needed: every patch, or of choices those with the verdict "needed".
-
-    ``dry_run`` changes nothing and returns the states and the diff. Otherwise a conflict is
-    :class:`StageFailed` and leaves the tree as it was.
-    """
+    """Apply what is needed: every patch, or of choices those with the verdict "needed". ``dry_run`` changes nothing and
+    returns the states and the diff. Otherwise a conflict is :class:`StageFailed` and leaves the tree as it was."""
     root = tree.resolve()
     project, _ = recognise(root)
     choices = _choices(patches)
@@ -59,8 +53,8 @@ def apply(tree: Path, patches: Sequence[Patch | Choice], *, dry_run: bool = Fals
     if dry_run:
         record = journal.read_record(root)
         plan = engine.survey(root, choices, record)
-        changed, diff = tuple(edit.path for edit in plan.edits), engine.render_diff(plan.edits)
-        return _describe(root, record, plan.patches, changed=changed, diff=diff)
+        changed = tuple(edit.path for edit in plan.edits)
+        return _describe(root, record, plan.patches, changed=changed, diff=engine.render_diff(plan.edits))
     with journal.locked(root):
         repaired = journal.repair(root)
         record = journal.read_record(root)
@@ -87,10 +81,8 @@ def unapply(tree: Path) -> SourceTree:
         repaired = journal.repair(root)
         record = journal.read_record(root)
         if record.hipified:
-            raise StageFailed(
-                f"{root} was hipified on top of its patches, so they cannot be taken out alone",
-                remedy="rekindle source hipify --undo, then unpatch",
-            )
+            message = f"{root} was hipified on top of its patches, so they cannot be taken out alone"
+            raise StageFailed(message, remedy="rekindle source hipify --undo, then unpatch")
         files = [journal.folder(root) / "patches" / f"{patch.id}.patch" for patch in record.patches]
         kept = [read_patch(file, record.project or "kept") for file in files if file.is_file()]
         edits, after = engine.take_out(root, record, kept)
@@ -117,18 +109,14 @@ def _choices(patches: Sequence[Patch | Choice]) -> list[Choice]:
 
 def _refuse(root: Path, plan: engine.Survey, record: TreeRecord) -> None:
     if first := next((patch for patch in plan.patches if patch.state == "conflict"), None):
-        raise StageFailed(
-            f"patch {first.id} does not fit {root}: {first.detail}; nothing was changed",
-            remedy="take a clean tree of the right version, or undo the local edits ('rekindle source status')",
-        )
+        remedy = "take a clean tree of the right version, or undo the local edits ('rekindle source status')"
+        raise StageFailed(f"patch {first.id} does not fit {root}: {first.detail}; nothing was changed", remedy=remedy)
     ours = {file.path for file in record.files}
     touched = [edit.path for edit in plan.edits if edit.path not in ours]
     git = Git(root)
     if touched and git.present and (dirty := git.dirty(*touched)):
-        raise StageFailed(
-            f"{dirty[0]} has uncommitted changes, and a patch wants to change it; nothing was changed",
-            remedy=f"commit or undo them first: {git_line(git, 'diff', dirty[0])}",
-        )
+        message = f"{dirty[0]} has uncommitted changes, and a patch wants to change it; nothing was changed"
+        raise StageFailed(message, remedy=f"commit or undo them first: {git_line(git, 'diff', dirty[0])}")
 
 
 def _describe(root: Path, record: TreeRecord, patches: Sequence[AppliedPatch], **done: Any) -> SourceTree:
@@ -136,11 +124,8 @@ def _describe(root: Path, record: TreeRecord, patches: Sequence[AppliedPatch], *
     git = Git(root)
     has_git = git.present and git.head() is not None
     shown = {patch.id for patch in patches}
-    rest = [
-        AppliedPatch(id=patch.id, state="applied", sha256=patch.sha256, files=patch.files)
-        for patch in record.patches
-        if patch.id not in shown
-    ]
+    hidden = (patch for patch in record.patches if patch.id not in shown)
+    rest = [AppliedPatch(id=patch.id, state="applied", sha256=patch.sha256, files=patch.files) for patch in hidden]
     exact = record.version or exact_version(version, git.tag_at_head() if has_git else None)
     return SourceTree(
         project=project,

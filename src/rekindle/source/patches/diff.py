@@ -23,6 +23,7 @@ class Hunk:
     after: tuple[bytes, ...]
 
     def reversed(self, shift: int) -> "Hunk":
+        """The way back, where hunks before it moved the lines by ``shift``."""
         return Hunk(max(self.start + shift, 0), self.after, self.before)
 
 
@@ -37,8 +38,8 @@ class FileDiff:
     executable: bool = False
 
     def reversed(self) -> "FileDiff":
-        shift = 0
-        hunks = []
+        """What takes it out again."""
+        shift, hunks = 0, []
         for hunk in self.hunks:
             hunks.append(hunk.reversed(shift))
             shift += len(hunk.after) - len(hunk.before)
@@ -73,9 +74,7 @@ def read_diff(raw: bytes, *, origin: str) -> tuple[FileDiff, ...]:
 
 def split_lines(raw: bytes) -> list[bytes]:
     """Lines with their newlines. (``bytes.splitlines`` also breaks at a lone \\r, which is content here.)"""
-    pieces = raw.split(b"\n")
-    lines = [piece + b"\n" for piece in pieces[:-1]]
-    return [*lines, pieces[-1]] if pieces[-1] else lines
+    return re.findall(rb"[^\n]*\n|[^\n]+", raw)
 
 
 def _name(line: bytes, origin: str, index: int) -> str | None:

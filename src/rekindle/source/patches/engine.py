@@ -25,6 +25,8 @@ from rekindle.source.patches.diff import FileDiff, Hunk, split_lines
 from rekindle.source.patches.header import Patch, Verdict
 from rekindle.source.paths import inside
 
+MAX_FILE_BYTES = 64 << 20
+
 
 class Choice(NamedTuple):
     patch: Patch
@@ -46,15 +48,16 @@ def apply_diff(diff: FileDiff, content: bytes | None) -> bytes | None:
         raise Mismatch(f"{diff.path} is not in the tree")
     lines = split_lines(content)
     crlf = uses_crlf(content)
-    shift = 0
-    floor = 0
+    shift = floor = 0
     for number, hunk in enumerate(diff.hunks, 1):
-        at, fitted = _place(hunk, lines, shift, floor, crlf)
+        # "@@ -5,0 +6,2 @@" inserts after line 5: an empty side counts from the line before.
+        first = hunk.start - 1 if hunk.before else hunk.start
+        at, fitted = _place(hunk, lines, first + shift, floor, crlf)
         if at is None:
             raise Mismatch(f"hunk {number} (line {hunk.start}) does not fit {diff.path}")
         lines[at : at + len(fitted.before)] = fitted.after
-        shift = at - _index(hunk) + len(fitted.after) - len(fitted.before)
         floor = at + len(fitted.after)
+        shift = floor - first - len(fitted.before)
     if diff.deletes:
         if lines:
             raise Mismatch(f"{diff.path} is to be deleted but has other content")
@@ -63,17 +66,12 @@ def apply_diff(diff: FileDiff, content: bytes | None) -> bytes | None:
 
 
 def uses_crlf(content: bytes) -> bool:
+    """Do most lines end as Windows ends them?"""
     return content.count(b"\r\n") * 2 > content.count(b"\n")
 
 
-def _index(hunk: Hunk) -> int:
-    # "@@ -5,0 +6,2 @@" inserts after line 5: an empty side counts from the line before.
-    return hunk.start - 1 if hunk.before else hunk.start
-
-
-def _place(hunk: Hunk, lines: list[bytes], shift: int, floor: int, crlf: bool) -> tuple[int | None, Hunk]:
+def _place(hunk: Hunk, lines: list[bytes], expected: int, floor: int, crlf: bool) -> tuple[int | None, Hunk]:
     """Where the hunk fits, of several places the one nearest to where it is expected, and in which form."""
-    expected = _index(hunk) + shift
     for candidate in (hunk, _with_crlf(hunk)) if crlf else (hunk,):
         size = len(candidate.before)
         for at in sorted(range(floor, len(lines) - size + 1), key=lambda index: abs(index - expected)):
@@ -85,9 +83,6 @@ def _place(hunk: Hunk, lines: list[bytes], shift: int, floor: int, crlf: bool) -
 def _with_crlf(hunk: Hunk) -> Hunk:
     sides = (tuple(re.sub(rb"(?<!\r)\n\Z", b"\r\n", line) for line in side) for side in (hunk.before, hunk.after))
     return Hunk(hunk.start, *sides)
-
-
-MAX_FILE_BYTES = 64 << 20
 
 
 @dataclass
@@ -102,11 +97,8 @@ class Survey:
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        return tuple(
-            Edit(path, self.before[path], content, path in self.executable)
-            for path, content in self.after.items()
-            if content != self.before[path]
-        )
+        changed = {path: content for path, content in self.after.items() if content != self.before[path]}
+        return tuple(Edit(path, self.before[path], new, path in self.executable) for path, new in changed.items())
 
 
 def survey(root: Path, choices: Sequence[Choice], record: TreeRecord) -> Survey:
@@ -171,10 +163,10 @@ def take_out(root: Path, record: TreeRecord, patches: Sequence[Patch]) -> tuple[
     known = {patch.id: patch for patch in patches}
     for file in record.files:
         now = _read(root, file.path, "the record")
-        if journal.sha256(now) == file.left:
-            back = None if file.original is None else _original(root, file.original)
-        else:
+        if journal.sha256(now) != file.left:
             back = _reverse_by_hand(root, file.path, now, record, known)
+        else:
+            back = _original(root, file.original) if file.original is not None else None
         if back != now:
             edits.append(Edit(file.path, now, back))
     return tuple(edits), msgspec.structs.replace(record, patches=(), files=())
@@ -186,18 +178,12 @@ def render_diff(edits: Sequence[Edit]) -> str:
 
     pieces: list[str] = []
     for edit in edits:
-        old, new = (
-            [line.decode("utf-8", "surrogateescape") for line in split_lines(content or b"")]
-            for content in (edit.before, edit.after)
-        )
-        rows = difflib.unified_diff(
-            old,
-            new,
-            f"a/{edit.path}" if edit.before is not None else "/dev/null",
-            f"b/{edit.path}" if edit.after is not None else "/dev/null",
-        )
-        for row in rows:
-            pieces.append(row if row.endswith("\n") else row + "\n\\ No newline at end of file\n")
+        sides = {"a": edit.before, "b": edit.after}
+        names = [f"{mark}/{edit.path}" if side is not None else "/dev/null" for mark, side in sides.items()]
+        texts = [split_lines(side or b"") for side in sides.values()]
+        old, new = ([line.decode("utf-8", "surrogateescape") for line in text] for text in texts)
+        rows = difflib.unified_diff(old, new, names[0], names[1])
+        pieces += [row if row.endswith("\n") else row + "\n\\ No newline at end of file\n" for row in rows]
     return "".join(pieces).encode("utf-8", "replace").decode()
 
 
@@ -208,34 +194,28 @@ def _try(
         if ours.sha256 == patch.sha256:
             return "applied", None, {}
         return "conflict", "an earlier form of this patch is in the tree: run 'rekindle source unpatch' first", {}
-    work = dict(contents)
-    forward = 0
+    work, changed = dict(contents), False
     for diff in patch.files:
         try:
-            new, moved = _one_file(diff, work[diff.path])
+            work[diff.path], moved = _one_file(diff, work[diff.path])
         except Mismatch as error:
             return "conflict", str(error), {}
-        work[diff.path] = new
-        forward += moved
-    if not forward:
-        return "already", "the tree has this change already, and not from us", {}
-    return "clean", None, work
+        changed |= moved
+    if changed:
+        return "clean", None, work
+    return "already", "the tree has this change already, and not from us", {}
 
 
 def _one_file(diff: FileDiff, content: bytes | None) -> tuple[bytes | None, bool]:
     """The content after the diff, and whether it had to change. Where both directions fit, the longer match wins."""
-    there = False
     with contextlib.suppress(Mismatch):
         apply_diff(diff.reversed(), content)
-        there = True
-    try:
-        after = apply_diff(diff, content)
-    except Mismatch:
-        if there:
+        if sum(len(hunk.after) - len(hunk.before) for hunk in diff.hunks) > 0:
             return content, False
-        raise
-    grows = sum(len(hunk.after) - len(hunk.before) for hunk in diff.hunks)
-    return (content, False) if there and grows > 0 else (after, True)
+        with contextlib.suppress(Mismatch):
+            return apply_diff(diff, content), True
+        return content, False
+    return apply_diff(diff, content), True
 
 
 def _reverse_by_hand(
@@ -244,20 +224,16 @@ def _reverse_by_hand(
     for mine in reversed(record.patches):
         if path not in mine.files:
             continue
-        patch = known.get(mine.id)
-        if patch is None or patch.sha256 != mine.sha256:
-            raise StageFailed(
-                f"{path} was edited after patch {mine.id}, and that patch is no longer known in the form applied",
-                remedy=f"the file as it was before all patches lies in {journal.folder(root) / 'originals'}",
-            )
+        if (patch := known.get(mine.id)) is None or patch.sha256 != mine.sha256:
+            message = f"{path} was edited after patch {mine.id}, and that patch is no longer known in the form applied"
+            remedy = f"the file as it was before all patches lies in {journal.folder(root) / 'originals'}"
+            raise StageFailed(message, remedy=remedy)
         for diff in reversed([diff for diff in patch.files if diff.path == path]):
             try:
                 now = apply_diff(diff.reversed(), now)
             except Mismatch as error:
-                raise StageFailed(
-                    f"{path} was edited where patch {mine.id} changed it ({error}); nothing was taken out",
-                    remedy="undo that edit, or keep the patches",
-                ) from error
+                message = f"{path} was edited where patch {mine.id} changed it ({error}); nothing was taken out"
+                raise StageFailed(message, remedy="undo that edit, or keep the patches") from error
     return now
 
 

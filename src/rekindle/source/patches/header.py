@@ -7,7 +7,7 @@ told us is reported as undecided with the name of that fact, and is not applied 
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -30,16 +30,23 @@ KNOWN = (*REQUIRED, *ONCE, "Author", "Forwarded", "Example")
 MAX_PATCH_BYTES = 4 << 20
 _FIELD = re.compile(r"([A-Za-z][A-Za-z-]*):(?:\s+(.*))?$")
 _DATE = re.compile(r"20\d\d-[01]\d-[0-3]\d$")
+ABSENT = "none"  # "there is no CUDA in this build" is known; None is "nobody said".
+VERSIONED = (
+    *("version", "cmake", "setuptools", "python", "numpy", "glibc"),
+    *("cuda", "rocm", "cudnn", "fmt", "policy-minimum"),
+)
+NAMED = ("os", "backend", "arch", "cpuinfo", "place")
+KEYS = (*VERSIONED, *NAMED, "compiler", "file")
+MAX_FILE_BYTES = 8 << 20
+Verdict = Literal["needed", "not-needed", "unknown"]
 
 
 @dataclass(frozen=True)
 class Patch:
-    """One fix. ``applies`` holds alternatives; a patch is needed where all conditions of one of them hold.
-
-    ``instead`` says what makes the patch unnecessary (an environment variable, a pin). Of the patches that
-    share a ``group`` only the first that is needed counts: variants of one fix for different versions.
-    ``example`` is a build that needs it (what the tests try it with).
-    """
+    """One fix. ``applies`` holds alternatives; a patch is needed where all conditions of one of them hold. ``instead``
+    says what makes the patch unnecessary (an environment variable, a pin). Of the patches that share a ``group`` only
+    the first that is needed counts: variants of one fix for different versions. ``example`` is a build that needs it
+    (what the tests try it with)."""
 
     id: str
     project: str
@@ -59,6 +66,7 @@ class Patch:
 
     @property
     def paths(self) -> tuple[str, ...]:
+        """The files it changes, each once."""
         return tuple(dict.fromkeys(diff.path for diff in self.files))
 
 
@@ -82,24 +90,27 @@ def read_patch(path: Path, project: str) -> Patch:
 
 
 def parse_patch(raw: bytes, project: str, *, id: str, origin: str) -> Patch:
+    """A patch from its text; ``origin`` is what refusals call it."""
     head, mark, diff = raw.partition(b"\n---\n")
     if not mark:
         raise BadInput(f"{origin} has no line '---' between its header and its diff")
     fields = _read_fields(head, origin)
-    missing = [name for name in REQUIRED if name not in fields]
-    if missing:
+    if missing := [name for name in REQUIRED if name not in fields]:
         raise BadInput(f"{origin} lacks {', '.join(missing)} in its header", remedy="docs/patches.md shows one")
     date = fields["Last-Update"][0]
     if not _DATE.match(date):
         raise BadInput(f"{origin}: Last-Update is {date!r}, not a date such as 2026-11-15")
+    blocks = [[line for line in block.splitlines() if line.strip()] for block in fields["Applies-To"]]
+    applies = tuple(tuple(read_condition(line, origin=origin) for line in block) for block in blocks)
+    if not all(applies):
+        raise BadInput(f"{origin}: Applies-To says nothing; 'version *' means every version")
     title, _, why = fields["Description"][0].partition("\n")
     files = read_diff(diff, origin=origin)
     for file in files:
         check_relative(file.path, origin=origin)
         if not (file.creates or file.deletes) and not all(hunk.before and hunk.after for hunk in file.hunks):
-            raise BadInput(
-                f"{origin} adds or removes lines in {file.path} with nothing around them to find the place by"
-            )
+            bare = f"adds or removes lines in {file.path} with nothing around them to find the place by"
+            raise BadInput(f"{origin} {bare}")
     return Patch(
         id=id,
         project=project,
@@ -107,7 +118,7 @@ def parse_patch(raw: bytes, project: str, *, id: str, origin: str) -> Patch:
         why=" ".join(why.split()),
         origin=fields["Origin"][0],
         date=date,
-        applies=tuple(_conditions(block, origin) for block in fields["Applies-To"]),
+        applies=applies,
         files=files,
         sha256=hashlib.sha256(raw).hexdigest(),
         raw=raw,
@@ -125,13 +136,6 @@ def _example(block: str, origin: str) -> dict[str, str]:
             raise BadInput(f"{origin}: Example cannot read {line!r}", remedy="write for example 'compiler gcc 14.2'")
         facts[key] = value.strip()
     return facts
-
-
-def _conditions(block: str, origin: str) -> "tuple[Condition, ...]":
-    lines: Sequence[str] = [line for line in block.splitlines() if line.strip()]
-    if not lines:
-        raise BadInput(f"{origin}: Applies-To says nothing; 'version *' means every version")
-    return tuple(read_condition(line, origin=origin) for line in lines)
 
 
 def _read_fields(head: bytes, origin: str) -> dict[str, list[str]]:
@@ -156,32 +160,18 @@ def _read_fields(head: bytes, origin: str) -> dict[str, list[str]]:
     return fields
 
 
-ABSENT = "none"  # "there is no CUDA in this build" is known; None is "nobody said".
-VERSIONED = (
-    *("version", "cmake", "setuptools", "python", "numpy", "glibc"),
-    *("cuda", "rocm", "cudnn", "fmt", "policy-minimum"),
-)
-NAMED = ("os", "backend", "arch", "cpuinfo", "place")
-KEYS = (*VERSIONED, *NAMED, "compiler", "file")
-MAX_FILE_BYTES = 8 << 20
-
-Verdict = Literal["needed", "not-needed", "unknown"]
-
-
 @dataclass(frozen=True)
 class Context:
-    """What a patch may ask about: the tree's version, the tools that will build it, the tree itself.
-
-    ``facts`` maps a key of ``KEYS`` to its value: a version, a name, ``"gcc 13.2"`` for the compiler, or
-    ``ABSENT``. A missing key or None is unknown.
-    """
+    """What a patch may ask about: the tree's version, the tools that will build it, the tree itself. ``facts`` maps a
+    key of ``KEYS`` to its value: a version, a name, ``"gcc 13.2"`` for the compiler, or ``ABSENT``. A missing key or
+    None is unknown."""
 
     facts: Mapping[str, str | None] = field(default_factory=dict)
     root: Path | None = None
 
     def get(self, key: str) -> str | None:
-        value = self.facts.get(key)
-        if value is None and key == "place" and self.root is not None:
+        """The fact of this key; None where nobody knows."""
+        if (value := self.facts.get(key)) is None and key == "place" and self.root is not None:
             return "blanks" if " " in str(self.root.absolute()) else "plain"
         # Nobody sets CMAKE_POLICY_VERSION_MINIMUM unless they say so.
         return "0" if value is None and key == "policy-minimum" else value
@@ -205,8 +195,7 @@ class Condition:
         """Does it hold? None where what it hangs on is not known."""
         if self.key == "file":
             return self._holds_file(context.root)
-        value = context.get(self.key)
-        if value is None:
+        if (value := context.get(self.key)) is None:
             return None
         if value == ABSENT:
             return False
@@ -228,9 +217,7 @@ class Condition:
         file = root / self.path
         if not file.is_file():
             return False
-        if not self.contains and not self.lacks:
-            return True
-        content = read_head(file, MAX_FILE_BYTES)
+        content = read_head(file, MAX_FILE_BYTES) if self.contains or self.lacks else b""
         return self.contains.encode() in content and not (self.lacks and self.lacks.encode() in content)
 
 
@@ -267,9 +254,8 @@ def holds(alternatives: tuple[tuple[Condition, ...], ...], context: Context) -> 
             here = context.get(failed.key)
             why = why or f"needs {failed}" + (f"; here it is {here}" if here else "")
             continue
-        unknown = [condition for condition, answer in answers if answer is None]
+        unknown = [str(condition) for condition, answer in answers if answer is None]
         if not unknown:
             return "needed", "; ".join(map(str, conditions))
-        verdict = "unknown"
-        why = f"depends on {', '.join(map(str, unknown))}, which is not known here"
+        verdict, why = "unknown", f"depends on {', '.join(unknown)}, which is not known here"
     return verdict, why
