@@ -69,6 +69,8 @@ def _status(event: Event) -> str:
     """The status without its speaker (``HIP`` is kept), as the table of statuses names it; Windows' as hexadecimal."""
     values = event.values
     text = next(filter(None, (values.get(name) for name in ("message", "code", "signal"))), "")[:200]
+    if re.fullmatch(r"(?:C|LNK)\d{4}", values.get("code", "")):
+        return f"{values['code']} {text}"
     if re.fullmatch(r"-?\d{1,10}|0x[0-9A-Fa-f]{8}", text):
         number = int(text, 0) & 0xFFFFFFFF
         return f"0x{number:08X}" if 0x80000000 <= number < 0xFFFFFF00 else f"exit {text}"
