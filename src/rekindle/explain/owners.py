@@ -140,7 +140,7 @@ def _values(what: str, event: Event, scene: Scene) -> dict[str, str]:
         owner_note=owner.note,
         headline=_headline(owner) if what in ("message", "status") else None,
         since_sentence=_spoken_since(owner),
-        remedy=_without_linux(owner.remedy) if what == "status" and scene.system == "windows" else owner.remedy,
+        remedy=_remedy(what, owner.remedy, scene.system),
         submodule_step=_SUBMODULE_STEP if owner.submodule else None,
     )
 
@@ -151,10 +151,13 @@ _LINUX = re.compile(
 )
 
 
-def _without_linux(remedy: str | None) -> str | None:
-    """The parts of a remedy that can be done on Windows."""
-    parts = re.split(r"(?<=[;.]) ", remedy or "")
-    return " ".join(part for part in parts if not _LINUX.search(part)).rstrip(";. ") or None
+def _remedy(what: str, remedy: str | None, system: str | None) -> str | None:
+    """On Windows only what can be done there; None where a status leaves nothing (its rules have an own answer)."""
+    if not remedy or system != "windows" or what not in ("message", "status"):
+        return remedy
+    parts = re.split(r"(?<=[;.]) ", remedy)
+    kept = " ".join(part for part in parts if not _LINUX.search(part)).rstrip(";. ")
+    return f"{kept}." if kept else (remedy if what == "message" else None)
 
 
 def _is_known(what: str, event: Event, scene: Scene) -> bool | None:
