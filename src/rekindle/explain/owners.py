@@ -56,6 +56,28 @@ def api_name(event: Event) -> str | None:
     return next((match["name"] for match in matches if match), None)
 
 
+# What stands before the status itself: who speaks is CUDA, unless it says HIP.
+_SPEAKER = re.compile(
+    r"^(?:Triton Error \[CUDA\]: |CUDA(?: driver| kernel)? [Ee]rror:? ?(?:\d+: )?"
+    r"|cuda runtime error \(\d+\) ?: |CUDA_ERROR_|cudaError(?:_enum)?)"
+)
+_HIP_SPEAKER = re.compile(
+    r"^(?:Triton Error \[HIP\]: (?:Code: \d+, Mess+age: )?|HIP(?: driver| kernel)? [Ee]rror:? ?(?:\d+: )?|hipError)"
+)
+
+
+def _status(event: Event) -> str:
+    """The status without its speaker (``HIP`` is kept), as the table of statuses names it; Windows' as hexadecimal."""
+    values = event.values
+    text = next(filter(None, (values.get(name) for name in ("message", "code", "signal"))), "")[:200]
+    if re.fullmatch(r"(?:C|LNK)\d{4}", values.get("code", "")):
+        return f"{values['code']} {text}"
+    if re.fullmatch(r"-?\d{1,10}|0x[0-9A-Fa-f]{8}", text):
+        number = int(text, 0) & 0xFFFFFFFF
+        return f"0x{number:08X}" if 0x80000000 <= number < 0xFFFFFF00 else f"exit {text}"
+    return _HIP_SPEAKER.sub("HIP ", _SPEAKER.sub("", text, count=1), count=1)
+
+
 _NAMED: dict[str, tuple[str, Callable[[Event], str | None]]] = {
     "header": ("headers", lambda event: event.values.get("header", "").replace("\\", "/")),
     "library": ("libraries", lambda event: _last_part(event, "library", "dll")),
@@ -68,6 +90,7 @@ _NAMED: dict[str, tuple[str, Callable[[Event], str | None]]] = {
     "symbol": ("symbols", lambda event: event.values.get("symbol")),
     "api": ("apis", api_name),
     "message": ("messages", lambda event: event.values.get("message", "")[:380]),
+    "status": ("statuses", _status),
 }
 
 
@@ -116,11 +139,26 @@ def _values(what: str, event: Event, scene: Scene) -> dict[str, str]:
         install=owner.install(scene.system),
         pip_name=pip_name if re.fullmatch(r"[\w.-]+", pip_name or "") else None,
         owner_note=owner.note,
-        headline=_headline(owner) if what == "message" else None,
+        headline=_headline(owner) if what in ("message", "status") else None,
         since_sentence=_spoken_since(owner),
-        remedy=owner.remedy,
+        remedy=_remedy(what, owner.remedy, scene.system),
         submodule_step=_SUBMODULE_STEP if owner.submodule else None,
     )
+
+
+_LINUX = re.compile(
+    r"\b(?:apt|sudo|dnf|export|ulimit|dmesg|ldd|ldconfig|bash|chmod|chown|modprobe|journalctl)\b"
+    r"|LD_LIBRARY_PATH|\$[(A-Z]|~/|/(?:usr|opt|dev)/"
+)
+
+
+def _remedy(what: str, remedy: str | None, system: str | None) -> str | None:
+    """On Windows only what can be done there; None where a status leaves nothing (its rules have an own answer)."""
+    if not remedy or system != "windows" or what not in ("message", "status"):
+        return remedy
+    parts = re.split(r"(?<=[;.]) ", remedy)
+    kept = " ".join(part for part in parts if not _LINUX.search(part)).rstrip(";. ")
+    return f"{kept}." if kept else (remedy if what == "message" else None)
 
 
 def _is_known(what: str, event: Event, scene: Scene) -> bool | None:
