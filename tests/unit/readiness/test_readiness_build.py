@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
@@ -355,7 +354,7 @@ def test_what_the_index_brings_is_looked_for_once_it_is_there(tmp_path: Path) ->
         whole = PlannedBuild(plan=plan(**NEW, recipe={**recipe, "origin": origin}), python="3.99", place=tmp_path)
         with pytest.raises(BadInput, match=r"the plan wants cuDNN 9\.20\.0"):
             list(cuda_for_build(host, whole))
-    after = dataclasses.replace(before, tree=supplied_tree("cudnn", "nccl/nccl", "cutlass"))
+    after = replace(before, tree=supplied_tree("cudnn", "nccl/nccl", "cutlass"))
     assert after.roots == {"CUDNN_ROOT": "/tree/third_party/cudnn", "NCCL_ROOT": "/tree/third_party/nccl/nccl"}
     with pytest.raises(BadInput, match=r"its headers are not in /tree/third_party/cudnn"):
         list(cuda_for_build(host, after))
