@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rekindle.model.toml import read_beside
-
 if TYPE_CHECKING:
     from rekindle.model.diagnosis import Match
 
@@ -58,6 +56,8 @@ def spelled(text: str, encoding: str) -> str:
 
 def shown_as(kind: str, state: str) -> tuple[str, str]:
     """How a state is shown: the mark of its status, and the words for it."""
+    from rekindle.model.toml import read_beside  # help does without msgspec
+
     return read_beside(__file__, "states.toml", dict[str, dict[str, tuple[str, str]]])[kind][state]
 
 
