@@ -80,8 +80,9 @@ def find_launcher(host: Host, name: str, settings: Mapping[str, str], root: Path
     """``root`` is the source tree; ``logs`` a folder of the workspace, for a launcher that only writes a log."""
     if not (path := host.which(name)):
         raise MissingTool(f"{name} is not on this machine", remedy=f"install {name}, or build without --launcher")
+    env, jobs = before_each_compiler(name, path), None
     # distcc's own settings reach it with the plan's environment alone.
-    env, jobs, own = before_each_compiler(name, path), None, {} if name == "distcc" else settings_for(name, settings)
+    own = {} if name == "distcc" else settings_for(name, settings)
     if name == "ccache":
         env |= {"CCACHE_BASEDIR": str(root), "CCACHE_COMPILERCHECK": "content"}
         # One entry for each compilation of this build; its counters know no languages.

@@ -137,11 +137,10 @@ def _copy_links(links: dict[Path, Path], room: Path) -> None:
         while waiting and before != len(waiting):
             before = len(waiting)
             for here, goal in list(waiting.items()):
-                real = goal.resolve()
-                # A folder cannot hold a copy of itself.
-                holds_itself = here.resolve().is_relative_to(real)
-                if not goal.exists() or goal.is_dir() != folders or not real.is_relative_to(base) or holds_itself:
+                if not goal.exists() or goal.is_dir() != folders or not goal.resolve().is_relative_to(base):
                     continue
+                if here.resolve().is_relative_to(goal.resolve()):
+                    continue  # a folder cannot hold a copy of itself
                 del waiting[here]
                 size += sum(file.stat().st_size for file in (goal.rglob("*") if folders else (goal,)))
                 if size > MAX_BYTES:
