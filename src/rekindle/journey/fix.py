@@ -330,8 +330,8 @@ def python_of(call: Call) -> str:
             head = file.read(800).decode("utf-8", "replace")
             # pip and uv start a script by way of the shell where the interpreter's path has a space or is long.
             started = re.match(r"#!(?:/bin/sh\n'''exec')?(.*)", head)
-            for word in shlex.split(started[1]) if started else ():
-                if _PYTHON_NAME.match(Path(word).name):
+            for word in shlex.split(started[1].replace("\\", "/")) if started else ():
+                if Path(word).name.startswith(("python", "pypy")):  # python3.13t, python3-dbg
                     return shutil.which(word) or word
         for name in ("python.exe", "../python.exe"):
             if (beside := Path(program).parent / name).is_file():

@@ -160,8 +160,9 @@ class _Planner:
 
     def _plan_torch(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
         """One wheel for cards that never meet in one machine: each of them must have such a plan; the first is it."""
-        archs = [arch.removesuffix("+PTX").replace(".", "") for arch in axes.get("archs", "").split(";")]
-        named = [arch if arch.startswith(("gfx", "sm_")) else f"sm_{arch}" for arch in archs]  # 3.5 means sm_35
+        archs = axes.get("archs", "").split(";")
+        short = {arch: f"sm_{arch.removesuffix('+PTX').replace('.', '')}" for arch in archs}  # 3.5 means sm_35
+        named = [arch if arch.startswith(("gfx", "sm_")) else short[arch] for arch in archs]
         cards = [""] if axes.get("variant") == "cpu" else [axes["card"]] if "card" in axes else named
         plans = [self._plan_for_card(card, axes) for card in cards]
         return next((plan for plan in plans if isinstance(plan, tuple)), plans[0])

@@ -274,6 +274,9 @@ def test_the_python_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for first, python in (
         ("#!/venv/bin/python3.11", "/venv/bin/python3.11"),
         ("#! /venv/bin/python -sE", "/venv/bin/python"),
+        ("#!/venv/bin/python3.13t", "/venv/bin/python3.13t"),
+        ("#!/usr/bin/python3-dbg -E", "/usr/bin/python3-dbg"),
+        ("#!C:\\venv\\Scripts\\python.exe", "C:/venv/Scripts/python.exe"),
         ("#!/bin/sh\n'''exec' \"/my venv/bin/python\" \"$0\" \"$@\"\n' '''", "/my venv/bin/python"),  # as pip writes it
         ("#!/bin/sh\n'''exec' '/my venv/bin/python3' \"$0\" \"$@\"\n' '''", "/my venv/bin/python3"),  # as uv does
         ("#!/bin/sh\n'''exec' /a/long/path/python \"$0\" \"$@\"\n' '''", "/a/long/path/python"),

@@ -7,7 +7,8 @@ from matrix_mini import plan
 
 from rekindle.journey import matrix_cells
 from rekindle.model.arch import parse_sm
-from rekindle.model.machine import Toolkit
+from rekindle.model.machine import Machine, Os, Toolkit
+from rekindle.model.matrix import Defaults, RefusedCell, Table
 from rekindle.model.plan import Change, Plan, Reason
 from rekindle.toolkits.cuda import UsableCuda
 
@@ -50,3 +51,11 @@ def test_a_plan_that_goes_another_way_says_why_and_what_to_write() -> None:
     assert matrix_cells._astray(other, axes, {"cuda": "11.8"}) == ()
     (told,) = matrix_cells._astray(other, axes, {"cuda": "12.6"})
     assert told.text.startswith('The driver is old. Write variant = ["cu118"]') and "instead of 12.6" in told.text
+
+
+@pytest.mark.parametrize("archs", ["gfx90a+PTX", "gfx9.0.6", "sm_35+PTX", "sm_3.5"])
+def test_what_is_no_name_of_a_card_is_refused_and_not_read_as_one(archs: str) -> None:
+    planner = matrix_cells._Planner(Table(axes={}), Defaults(), Machine(os=Os(system="linux", arch="x86_64")))
+    axes = {"torch": "2.6.0", "python": "3.12", "variant": "cu118", "archs": f"9.0;{archs}"}
+    (refused,) = planner.cells(axes)
+    assert isinstance(refused, RefusedCell) and refused.because[0].code == "unknown-name"
