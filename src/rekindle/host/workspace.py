@@ -192,11 +192,13 @@ def remove(holding: Holding) -> str | None:
     try:
         locked = holding.kind in ("workspace", "wheelhouse") or holding.workspace is not None
         with Workspace(root).lock("clean") if locked else contextlib.nullcontext():
-            # The lock's file goes last, when nobody holds it; our mark too, so that a second try still knows its own.
-            whole = not (locked and path == root)
-            for entry in [path] if whole else sorted(path.iterdir()):
-                if whole or not entry.name.startswith((".lock", made.MARK)):
-                    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+            if not locked or path != root:
+                shutil.rmtree(path)
+            else:
+                # The lock's file goes last, when nobody holds it; our mark too, so that a second try knows its own.
+                for entry in sorted(path.iterdir()):
+                    if entry.name != made.MARK and not entry.name.startswith(".lock"):
+                        shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
         if path == root:
             shutil.rmtree(path, ignore_errors=True)
             made.forget(path)

@@ -205,6 +205,15 @@ def test_a_part_of_no_workspace_goes_without_a_lock(home: Path) -> None:
     assert remove(holding) is None and not folder.exists()
 
 
+def test_a_file_in_a_part_s_place_stays(workspace: Workspace) -> None:
+    """Parts are folders: what else bears the name of one by now was put there by somebody."""
+    shutil.rmtree(workspace.build)
+    workspace.build.write_text("mine")
+    part = Holding(kind="build", name="build", path=str(workspace.build), bytes=1, age_seconds=1)
+    assert remove(msgspec.structs.replace(part, workspace=str(workspace.root))) is not None
+    assert workspace.build.read_text() == "mine"
+
+
 def test_only_folders_of_our_own_are_workspaces(home: Path, tmp_path: Path) -> None:
     fill(home / "mine")
     (home / "linked").symlink_to(fill(tmp_path / "elsewhere"))

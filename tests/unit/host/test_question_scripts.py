@@ -201,6 +201,20 @@ def test_a_torch_that_is_not_imported_still_names_its_cards(tmp_path: Path) -> N
     assert ask("torch", tmp_path)["error"].startswith("OSError")
 
 
+def test_a_torch_in_a_folder_with_a_percent_sign(tmp_path: Path) -> None:
+    """What CUDA libraries lie beside it is looked for by a pattern that the folder's name must not become a part of."""
+    lib = tmp_path / "100%d mine/torch/lib"
+    lib.mkdir(parents=True)
+    (lib / "libtorch_cpu.so").write_bytes(b"no library")
+    assert ask("torch", tmp_path / "100%d mine")["error"].startswith("OSError")
+
+
+def test_a_python_2_finds_no_torch_either(tmp_path: Path) -> None:
+    """There filter() gives a list, which is no iterator."""
+    old = "import builtins; plain = builtins.filter; builtins.filter = lambda *words: list(plain(*words))"
+    assert ask("torch", tmp_path, before=old)["error"] == "ImportError: there is no torch/lib in this Python"
+
+
 def test_no_torch_is_said(tmp_path: Path) -> None:
     answer = ask("torch", tmp_path)
     assert answer["works"] is False and answer["error"] == "ImportError: there is no torch/lib in this Python"

@@ -9,7 +9,7 @@ import time
 
 def _place():
     paths = [os.path.join(root or ".", "torch", "lib") for root in sys.path]
-    return next(filter(os.path.isdir, paths), None)
+    return next((path for path in paths if os.path.isdir(path)), None)
 
 
 def _targets(lib):
@@ -53,9 +53,10 @@ def _quick(answer):
         answer["arch_list"] = _targets(lib)
     if hasattr(os, "add_dll_directory"):
         os.add_dll_directory(lib)
-    names = [("torch_%s.dll" if sys.platform == "win32" else "libtorch_%s.so") % part for part in ("cpu", "cuda", "hip")]
+    form = "torch_%s.dll" if sys.platform == "win32" else "libtorch_%s.so"
+    names = [form % part for part in ("cpu", "cuda", "hip")]
     # What torch itself does first: the CUDA libraries that pip installed beside it.
-    beside = os.path.join(os.path.dirname(os.path.dirname(lib)), "nvidia", "*", "lib", "lib%s.so.*")
+    beside = os.path.join(os.path.dirname(os.path.dirname(lib)), "nvidia", "*", "lib", "lib")
     order = ("cudart", "nvrtc", "nvJitLink", "cublasLt", "cublas", "cudnn", "cupti", "cufft", "curand", "cusparse",
              "cusolver", "cusparseLt", "nccl", "nvshmem", "cufile", "nvtx")
     for name in [name for name in names if os.path.exists(os.path.join(lib, name))]:
@@ -63,7 +64,7 @@ def _quick(answer):
         try:
             ctypes.CDLL(path)
         except OSError:
-            for piece in [piece for word in order for piece in glob.glob(beside % word)]:
+            for piece in [piece for word in order for piece in glob.glob(beside + word + ".so.*")]:
                 try:
                     ctypes.CDLL(piece, mode=ctypes.RTLD_GLOBAL)
                 except OSError:
