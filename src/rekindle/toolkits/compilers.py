@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -45,11 +45,11 @@ def list_compilers(host: Asking) -> tuple[Compiler, ...]:
     listed += [path for name in ("gcc", "clang", "cc", "g++", "clang++", "c++") for path in host.which_all(name)]
     names = ("gcc-*", "clang-*", "gcc", "clang") if host.system != "windows" else ()
     patterns = [f"{place}/{name}" for place in _KNOWN["places"] for name in names]
-    listed += [path for pattern in patterns for path in host.glob(pattern) if _NAMED.match(PureWindowsPath(path).name)]
+    listed += [path for pattern in patterns for path in host.glob(pattern) if _NAMED.match(_file_name(path))]
     by_file: dict[str, str] = {}
     for path in dict.fromkeys(listed):
         # The C driver names the C++ one beside it; asking both would only cost time.
-        if (driver := c_compiler_of(path)) == path or driver not in listed:
+        if "++" not in _file_name(path) or c_compiler_of(path) not in listed:
             by_file.setdefault(host.realpath(path), path)
     paths = list(by_file.values())[:_MAX_COMPILERS]
     answers = ask_each(host, paths, lambda path: _describe_compiler(host, path), at_once=_AT_ONCE)
@@ -66,16 +66,20 @@ def build_compilers(compilers: Sequence[Compiler], system: str) -> tuple[Compile
     return tuple(compiler for compiler in fitting if not (compiler.note or "").startswith("C only"))
 
 
+def _file_name(path: str) -> str:
+    return re.split(r"[/\\]", path)[-1]
+
+
 def c_compiler_of(cxx: str) -> str:
     """``/usr/bin/gcc-11`` for ``/usr/bin/g++-11``."""
-    name = PureWindowsPath(cxx).name
+    name = _file_name(cxx)
     plain = "cc" if name == "c++" else name.replace("clang++", "clang").replace("g++", "gcc")
     return cxx[: -len(name)] + plain
 
 
 def cxx_compiler_of(c: str) -> str:
     """``/usr/bin/g++-11`` for ``/usr/bin/gcc-11``."""
-    name = PureWindowsPath(c).name
+    name = _file_name(c)
     plain = "c++" if name == "cc" else name if "++" in name else name.replace("clang", "clang++").replace("gcc", "g++")
     return c[: -len(name)] + plain
 
@@ -135,7 +139,7 @@ def compilers_to_name(compilers: tuple[Tool, Tool], settings: Mapping[str, str])
         for tool in compilers
         if tool.kind in ("gcc", "clang")
         and not (settings.get(tool.name) or settings.get(_CMAKE_NAMES[tool.name]))
-        and PureWindowsPath(tool.path).name not in _PLAIN_NAMES[tool.name]
+        and _file_name(tool.path) not in _PLAIN_NAMES[tool.name]
     }
 
 

@@ -48,6 +48,7 @@ def test_a_compiler_says_what_it_is(said: str, banner: tuple[str, str] | None) -
         ("/usr/bin/gcc-11", "/usr/bin/g++-11"),
         ("/opt/clang/bin/clang", "/opt/clang/bin/clang++"),
         ("/bin/cc", "/bin/c++"),
+        ("//bin/gcc", "//bin/g++"),  # PATH=$PREFIX/bin with PREFIX=/
     ],
 )
 def test_c_and_cxx_compilers_come_in_pairs(c: str, cxx: str) -> None:
@@ -109,6 +110,14 @@ def test_gcc_comes_before_a_newer_clang() -> None:
     }
     assert find_compilers(Installed({**ONLY_ELEVEN, **clang}), {})[1].path == "/usr/bin/g++-11"
     assert find_compilers(Installed(clang), {})[1].path == "/usr/lib/llvm-19/bin/clang++"
+
+
+def test_a_cxx_driver_without_a_c_name_is_not_listed_beside_its_c_driver() -> None:
+    """As conda sets CC and CXX."""
+    conda = {f"/conda/bin/x86_64-conda-linux-gnu-{name}": gcc("9.5.0") for name in ("cc", "c++")}
+    host = Installed(conda, list(conda))
+    host.env = dict(zip(("CC", "CXX"), (path.rpartition("/")[2] for path in conda), strict=True))
+    assert [each.path for each in list_compilers(Asking(host))] == ["/conda/bin/x86_64-conda-linux-gnu-cc"]
 
 
 def test_a_c_compiler_alone_is_none() -> None:
