@@ -1,5 +1,6 @@
 """``CMakeCache.txt``: what CMake was told and what it found, as a plain mapping."""
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -12,9 +13,11 @@ MAX_BYTES = 64 << 20
 
 def read_cmake_cache(path: Path) -> dict[str, str]:
     """Name → value; empty where there is no cache."""
-    matches = [match for line in read_lines(path, MAX_BYTES) if (match := _ENTRY.fullmatch(line.rstrip("\n")))]
-    # CMake writes '…' around values with spaces at an end.
-    return {match[1] or match[2]: re.sub(r"^'(.*)'$", r"\1", match[4]) for match in matches}
+    with contextlib.suppress(OSError):
+        matches = [match for line in read_lines(path, MAX_BYTES) if (match := _ENTRY.fullmatch(line.rstrip("\n")))]
+        # CMake writes '…' around values with spaces at an end.
+        return {match[1] or match[2]: re.sub(r"^'(.*)'$", r"\1", match[4]) for match in matches}
+    return {}
 
 
 def is_true(value: str) -> bool:

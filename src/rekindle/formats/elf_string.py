@@ -55,9 +55,10 @@ def _find_room(elf: Elf, size: int) -> tuple[int, int, ByteEdit] | None:
         place, target = offset + file_size, address + file_size
         above = [row[3] for row in rows if row[0] == PT_LOAD and row[3] >= target]
         limit = min([round_up(target, _PAGE), *above])
+        if target + size > limit or not view.inside(place, size) or any(view.take(place, size)):
+            continue
         others = (row for row in used if row != (offset, file_size))
-        taken = any(at < place + size and at + length > place for at, length in others)
-        if target + size <= limit and not taken and view.inside(place, size) and not any(view.take(place, size)):
+        if not any(at < place + size and at + length > place for at, length in others):
             grown = _SEGMENT.pack(kind, flags, offset, address, physical, file_size + size, memory + size, align)
             return place, target, ByteEdit(phoff + _SEGMENT.size * number, grown)
     return None

@@ -8,6 +8,7 @@ at zero: a later line that starts before an earlier one ended so long ago belong
 followed, and ``$var`` in values is not evaluated, since CMake writes edges and flags out whole.
 """
 
+import contextlib
 import itertools
 import operator
 import re
@@ -40,7 +41,9 @@ class Edge:
 
 def read_ninja_log(path: Path) -> list[Edge]:
     """Edges in the order they ended. A log cut off by a crash is read up to where it is whole."""
-    return parse_ninja_log(read_lines(path, MAX_BYTES))
+    with contextlib.suppress(OSError):
+        return parse_ninja_log(read_lines(path, MAX_BYTES))
+    return []
 
 
 def parse_ninja_log(lines: Iterable[str]) -> list[Edge]:
@@ -100,7 +103,8 @@ class BuildEdge:
 
 def read_build_ninja(path: Path) -> Iterator[BuildEdge]:
     """The edges of a file; none where it cannot be read."""
-    return parse_build_ninja(read_lines(path, MAX_MANIFEST_BYTES))
+    with contextlib.suppress(OSError):
+        yield from parse_build_ninja(read_lines(path, MAX_MANIFEST_BYTES))
 
 
 def parse_build_ninja(lines: Iterable[str]) -> Iterator[BuildEdge]:

@@ -11,6 +11,7 @@ lists the kernels with their arguments. For chips of one kind nothing but these 
 """
 
 import hashlib
+import operator
 import re
 import struct
 import zlib
@@ -50,6 +51,8 @@ _SIZES = {2: struct.Struct("<IIQ"), 3: struct.Struct("<QQQ")}
 _MACHINE = 224
 _CHIPS = {number: chip for chip, number in read_beside(__file__, "amd_chips.toml", dict[str, Any])["chips"].items()}
 _FLAGS_AT = 48
+# What AMD's standard demands of each argument and kernel: a list that lacks a field is not believed in the others.
+_ARGUMENT, _KERNEL = operator.itemgetter(".offset", ".size"), operator.itemgetter(".kernarg_segment_size", ".name")
 _NOTE, _METADATA, _DYNAMIC_SYMBOLS, _OBJECT_SYMBOL = 7, 32, 11, 1
 # What the compiler and its headers keep for themselves: the standard of C++ decides whether it is there.
 _OWN_NAMES = re.compile(r"__hip_cuid_|_ZN17__HIP_Coordinates")
@@ -241,8 +244,10 @@ def read_object_face(image: bytes, what: str = "code object") -> Face:
         kernels: dict[str, Passed] = {}
         for kernel in metadata["amdhsa.kernels"]:
             rows = enumerate(kernel.get(".args", ()))
-            passed = [(number, row[".size"]) for number, row in rows if not row[".value_kind"].startswith("hidden_")]
-            kernels[kernel[".name"]] = tuple(passed)
+            mine = [(number, row) for number, row in rows if not row[".value_kind"].startswith("hidden_")]
+            passed = [(number, _ARGUMENT(row)) for number, row in mine]
+            _, name = _KERNEL(kernel)
+            kernels[name] = tuple((number, size) for number, (_, size) in passed)
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
         raise Malformed(f"{what}: its list of kernels cannot be read ({error})") from error
     symbols = list(read_symbols(elf, _DYNAMIC_SYMBOLS))

@@ -51,11 +51,11 @@ def map_file(path: Path) -> Iterator[Any]:
 
 
 def read_lines(path: Path, most: int) -> Iterator[str]:
-    """A text file line by line; nothing of one that has more bytes than that or cannot be read."""
-    with contextlib.suppress(OSError):
-        if path.stat().st_size <= most:
-            with path.open(encoding="utf-8", errors="replace") as file:
-                yield from file
+    """A text file line by line; nothing of one that has more bytes than that. An OSError is the reader's to judge: what
+    came before it is no whole file."""
+    if path.stat().st_size <= most:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            yield from file
 
 
 def copy_stretch(data: Any, out: IO[bytes], start: int, end: int) -> None:

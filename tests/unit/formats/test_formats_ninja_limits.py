@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,31 @@ def test_files_up_to_a_size(
     assert len(read(path)) == 1
     monkeypatch.setattr(module, limit, len(text) - 1)
     assert read(path) == nothing
+
+
+def _half(_: Path, **__: Any) -> Any:
+    @contextlib.contextmanager
+    def opened() -> Iterator[Iterator[str]]:
+        def lines() -> Iterator[str]:
+            yield from ("3\t7\t0\ta.o\tff\n", "A:BOOL=ON\n", "build a: b c\n", "build d: e f\n")
+            raise OSError("the disk is gone")
+
+        yield lines()
+
+    return opened()
+
+
+def test_a_file_that_stops_midway_is_not_taken_for_a_shorter_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a log would call the rest unbuilt, half a cache would call what was set unset."""
+    path = tmp_path / "file"
+    path.touch()
+    monkeypatch.setattr(Path, "open", _half)
+    assert read_ninja_log(path) == []
+    assert read_cmake_cache(path) == {}
+    # Edges are given out as they are read; the one that was being read is not.
+    assert [edge.outputs for edge in read_build_ninja(path)] == [("a",)]
 
 
 def test_bytes_that_are_no_text_are_read_all_the_same(tmp_path: Path) -> None:

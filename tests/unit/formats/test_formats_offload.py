@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 
@@ -10,8 +11,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_libraries import make_code_object
 from rekindle.errors import RekindleError
-from rekindle.formats.offload import read_bundles
+from rekindle.formats.offload import read_bundles, read_object_face
 from rekindle.formats.view import Malformed
 
 TARGETS = ["gfx900", "gfx90a:xnack+", "gfx1030"]
@@ -95,3 +97,11 @@ def test_any_bytes_changed_never_crash(good: bytes, changes: list[tuple[int, int
         assert str(error)
     else:
         assert all(name for one in found for name in one)
+
+
+@pytest.mark.parametrize("field", [".offset", ".size", ".value_kind", ".kernarg_segment_size", ".name"])
+def test_a_kernel_without_what_the_standard_demands_is_refused(field: str) -> None:
+    """Also where nothing here reads the field: a list that lacks it is of another form."""
+    renamed = field[:-1] + "?"
+    with pytest.raises(Malformed, match=f"list of kernels cannot be read \\('{re.escape(field)}'\\)"):
+        read_object_face(make_code_object().replace(field.encode(), renamed.encode()))
