@@ -88,9 +88,10 @@ def _read_proc(host: Asking, raw: str) -> Cpu:
 
 def _read_arm(host: Asking, first: Mapping[str, str]) -> tuple[str, str, set[str]]:
     """Implementer, part and features: the process's own capability words before the file, as on x86."""
-    words = zip(host.hwcap() or (0, 0), ("hwcap", "hwcap2"), strict=True)
-    asked = {name for word, names in words for bit, name in enumerate(_arm_parts()[names]) if word >> bit & 1}
-    features = asked or set(first.get("Features", "").split())
+    words, features = host.hwcap(), set(first.get("Features", "").split())
+    if words is not None and any(words):
+        known = zip(words, ("hwcap", "hwcap2"), strict=True)
+        features = {name for word, names in known for bit, name in enumerate(_arm_parts()[names]) if word >> bit & 1}
     implementer, part = first.get("CPU implementer", ""), first.get("CPU part", "")
     midr = text_of(host.read("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1")).strip()
     if not part and re.fullmatch(r"0x[0-9a-f]+", midr):

@@ -178,6 +178,12 @@ def test_the_process_beats_the_file() -> None:
     assert set(probe_cpu(host).features) == {"fp", "asimd", "crc32", "bf16"}
 
 
+def test_words_with_unknown_bits_alone_are_an_answer_too() -> None:
+    files = {"/proc/cpuinfo": b"processor\t: 0\nFeatures\t: fp asimd\n"}
+    assert probe_cpu(asking(machine="aarch64", files=files, hwcap=(1 << 63, 0))).features == ()
+    assert set(probe_cpu(asking(machine="aarch64", files=files, hwcap=(0, 0))).features) == {"fp", "asimd"}
+
+
 def test_midr_names_the_core_where_the_file_does_not() -> None:
     midr = "/sys/devices/system/cpu/cpu0/regs/identification/midr_el1"
     host = asking(
