@@ -57,7 +57,11 @@ from rekindle.api.plan import (
     remember_plan as remember_plan,
     this_machine as this_machine,
 )
-from rekindle.api.proofs import review_records as review_records, share_proof as share_proof
+from rekindle.api.proofs import (
+    check_shareable as check_shareable,
+    review_records as review_records,
+    share_proof as share_proof,
+)
 from rekindle.api.rebuild import rebuild as rebuild
 from rekindle.api.source import (
     find_tree as find_tree,

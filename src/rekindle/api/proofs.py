@@ -14,7 +14,9 @@ from rekindle.host.files import write_for_user
 from rekindle.host.keys import checker, read_private, read_public, trusted_keys
 from rekindle.host.live import LiveHost
 from rekindle.host.redact import Redactor, redactor_here
+from rekindle.host.workspace import workspace_at
 from rekindle.model.document import encode, load_kept, read_bounded
+from rekindle.model.journey import Installation
 from rekindle.model.machine import Machine
 from rekindle.model.verify import ProofCheck, ProofRecord, RecordReview, VerifyReport, WeighedRecord, card_of
 
@@ -53,8 +55,7 @@ def record_of(report: VerifyReport, machine: Machine) -> ProofRecord:
     env = report.environment
     digest = report.wheel_sha256 or _installed_digest(env.get("executable", ""))
     if digest is None:
-        remedy = "rekindle verify --wheel FILE --share RECORD.json"
-        raise BadInput("this run names no wheel by its digest, so a record of it would be about no file", remedy=remedy)
+        raise _about_no_file()
     package = "torch" if "torch" in env else "spark"
     redact = redactor_here().text
     cards = [card for name, text in sorted(env.items()) if name[:3] == "gpu" and (card := card_of(text)) is not None]
@@ -96,14 +97,32 @@ def _plain_line(text: str) -> str:
     return "".join(filter(str.isprintable, words))[:_LONGEST]
 
 
+def check_shareable() -> None:
+    """Before minutes of checks: a record of what is installed here needs a wheel that ``up`` installed (BadInput).
+
+    >>> check_shareable()
+    Traceback (most recent call last):
+    rekindle.errors.BadInput: this run names no wheel by its digest, so a record of it would be about no file
+    """
+    if (install := _kept_installation()) is None or install.wheel_sha256 is None:
+        raise _about_no_file()
+
+
+def _about_no_file() -> BadInput:
+    remedy = "rekindle verify --wheel FILE --share RECORD.json"
+    return BadInput("this run names no wheel by its digest, so a record of it would be about no file", remedy=remedy)
+
+
+def _kept_installation() -> Installation | None:
+    install = load_kept(workspace_at(None).reports / "install.json", Installation)
+    return install if install is not None and install.fingerprint else None
+
+
 def _installed_digest(python: str) -> str | None:
     """The wheel that ``up`` installed there, where nothing was changed since."""
-    from rekindle.host.workspace import workspace_at
     from rekindle.interpreters.packages import look_into
-    from rekindle.model.journey import Installation
 
-    install = load_kept(workspace_at(None).reports / "install.json", Installation)
-    if install is None or install.python != python or not install.fingerprint:
+    if (install := _kept_installation()) is None or install.python != python:
         return None
     return install.wheel_sha256 if look_into(LiveHost(), python).fingerprint == install.fingerprint else None
 

@@ -31,6 +31,8 @@ def run(session: Session) -> Answer:
     if args.beside and (args.wheel or args.events):
         remedy = "give its interpreter with --python EXE"
         raise BadInput("--with proves companions of an installed torch", remedy=remedy)
+    if args.share and not (args.wheel or args.events):
+        api.check_shareable()
     saved = place_for(args.save, "verify.json") if args.save else None
     beside = read_companions(args.beside)
     options = session.options(VerifyOptions, env=dict(read_settings(args.env, "--env")), beside=beside, save=saved)

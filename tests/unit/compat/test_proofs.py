@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import needs
 from rekindle.api.plan import plan
-from rekindle.api.proofs import find_records, record_of, review_records, share_proof
+from rekindle.api.proofs import check_shareable, find_records, record_of, review_records, share_proof
 from rekindle.compat.images import GpuCode
 from rekindle.compat.proofs import GivenRecord, find_doubt, read_record, speak_of_plan, weigh_records
 from rekindle.errors import BadInput
@@ -402,7 +402,10 @@ def test_what_up_installed_is_shared_by_the_digest_of_its_wheel_until_something_
         kept = Installation(python=python, wheel_sha256="b" * 64, fingerprint=fingerprint)
         write_atomically(workspace_at(None).reports / "install.json", encode(kept))
 
+    with pytest.raises(BadInput, match="names no wheel"):
+        check_shareable()
     keep(sys.executable, now)
+    check_shareable()
     assert record_of(ran, MACHINE).wheel_sha256 == "b" * 64
     for python, fingerprint in (("/another/python", now), (sys.executable, "another"), (sys.executable, "")):
         keep(python, fingerprint)
