@@ -286,16 +286,28 @@ def test_a_cell_that_somebody_builds_ends_with_a_code_of_its_own(
 def test_a_proof_is_written_where_it_was_wished(replace: Replace, tmp_path: Path) -> None:
     report = SimpleNamespace(good=True)
     proved, page, shared = replace("verify", report), replace("verify_page", None), replace("share_proof", None)
-    asked = replace("check_shareable", None)
+    replace("check_shareable", None)
     run(f"verify --save {tmp_path}/ --html {tmp_path}/ --share {tmp_path}/ --sign me --env A=b=c --no-gpu --no-deps")
     options = proved.words[0]
     assert (options.save, options.env) == (tmp_path / "verify.json", {"A": "b=c"})
     assert (options.gpu, options.dependencies) == (False, False)
     assert page.words == (report, tmp_path / "verify.html")
     assert shared.words == (report, tmp_path / "proof.json") and shared.named == {"sign": "me"}
-    assert asked.words == (), "before minutes of checks"
     run("verify --with a,b")
     assert (proved.words[0].gpu, proved.words[0].dependencies, proved.words[0].beside) == (None, True, ("a", "b"))
+
+
+def test_a_record_that_cannot_be_is_refused_before_minutes_of_checks(
+    replace: Replace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    proved = replace("verify", SimpleNamespace(good=True))
+    replace("share_proof", None)
+    with pytest.raises(BadInput, match="names no wheel"):
+        run(f"verify --share {tmp_path}/")
+    assert proved.words == ()
+    run(f"verify --wheel a.whl --share {tmp_path}/")
+    assert proved.words
 
 
 def test_steps_of_a_source_tree(replace: Replace, monkeypatch: pytest.MonkeyPatch) -> None:
