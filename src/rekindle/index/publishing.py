@@ -6,7 +6,6 @@ what is there with the right digest stays. The target holds plain files and no l
 """
 
 import contextlib
-import functools
 import hashlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -36,6 +35,7 @@ def send_house(house: Wheelhouse, target: "FolderTarget | StoreTarget", progress
     remedy = "make room or check the permissions; the same command goes on where this one stopped"
     try:
         with tell_os_errors(f"cannot bring {target} up to date", remedy=remedy), house.lock("index sync"):
+            target.open()
             files = _public_files(house)
             for number, (name, sha256) in enumerate(files.items()):
                 progress.step(number, len(files), name)
@@ -63,6 +63,10 @@ class FolderTarget:
 
     def __str__(self) -> str:
         return str(self._folder)
+
+    def open(self) -> None:
+        """It must be there, or be made, before anything is read for it."""
+        self._folder.mkdir(parents=True, exist_ok=True)
 
     def put(self, name: str, sha256: str | None) -> int:
         """Copy one file, unless it is there; the bytes written."""
@@ -148,13 +152,14 @@ class StoreTarget:
         digest = hashlib.sha256(f"{store.place.endpoint} {store.place}".encode()).hexdigest()
         self._path = house.site / f"sync-{digest[:16]}.json"
         self._memory = load_kept(self._path, _SentFiles) or _SentFiles()
+        self._there: dict[str, tuple[str, int]] = {}
 
     def __str__(self) -> str:
         return str(self._store.place)
 
-    @functools.cached_property
-    def _there(self) -> dict[str, tuple[str, int]]:
-        return self._store.objects()
+    def open(self) -> None:
+        """A store that refuses says so before anything is read for it."""
+        self._there = self._store.objects()
 
     def put(self, name: str, sha256: str | None) -> int:
         """Send one file under each of its names, unless it is there."""

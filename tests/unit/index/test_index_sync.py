@@ -113,3 +113,9 @@ def test_places_that_make_no_sense(house: Path, tmp_path: Path) -> None:
     api.index_add(str(bare), [str(make_wheel(tmp_path / "in", "third", "1.0"))])
     with pytest.raises(BadInput, match="no site yet"):
         api.index_sync(str(bare), str(tmp_path / "srv"))
+    # Before anything of the house is read.
+    (house / "catalogue.json").unlink()
+    taken = tmp_path / "taken"
+    taken.touch()
+    with pytest.raises(BadInput, match=r"cannot bring .*taken up to date"):
+        api.index_sync(str(house), str(taken))

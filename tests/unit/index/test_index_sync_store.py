@@ -195,6 +195,12 @@ def test_refusals_say_why_and_what_next(house: Path, store: TinyStore, monkeypat
         api.index_sync(str(house), TARGET, endpoint="ftp://x")
 
 
+def test_a_store_that_refuses_says_so_before_the_house_is_read(house: Path, store: TinyStore) -> None:
+    (house / "catalogue.json").unlink()
+    with pytest.raises(BadInput, match="no such bucket"):
+        api.index_sync(str(house), "s3://nowhere/x")
+
+
 def test_places() -> None:
     assert read_place("s3://b/a/b/", "https://h:9000/") == StorePlace(
         endpoint="https://h:9000", bucket="b", prefix="a/b"
