@@ -85,11 +85,14 @@ class HipLibrary(DeviceLibrary):
             self._faces[unit.number] = offload.read_object_face(image, f"{self.name}, {smallest.target}")
         return self._faces[unit.number]
 
-    def _faces_of(self, candidate: Any, image: bytes) -> tuple[Face, Face]:
+    def _own_face(self, candidate: Any) -> Face:
+        return self.face(candidate.unit)
+
+    def _new_face(self, candidate: Any, image: bytes) -> Face:
         """Refused where it is for another chip."""
         if (chip := offload.object_chip(image)) != candidate.arch.name:
             raise Malformed(f"it is for {chip or 'no chip that is known'}, not {candidate.arch}")
-        return offload.read_object_face(image, "the new code object"), self.face(candidate.unit)
+        return offload.read_object_face(image, "the new code object")
 
     def _piece(self, number: int, more: Sequence[bytes]) -> SectionPiece:
         unit = self.units[number]

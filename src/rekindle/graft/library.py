@@ -141,15 +141,19 @@ class DeviceLibrary:
         """All containers in the order of the section; empty where the library has none."""
         raise NotImplementedError
 
-    def _faces_of(self, candidate: Any, image: bytes) -> tuple[Face, Face] | None:
-        """What host code would rely on in a new image, and does in the wheel's own; None: it is taken as it is."""
+    def _own_face(self, candidate: Any) -> Face | None:
+        """What a candidate's new image is held against; None: it is taken as it is."""
+        raise NotImplementedError
+
+    def _new_face(self, candidate: Any, image: bytes) -> Face:
+        """What host code would rely on in a new image."""
         raise NotImplementedError
 
     def differences(self, candidate: Any, image: bytes) -> str | None:
         """Why a new image cannot stand beside the wheel's own code, in words; None where it can."""
+        own = self._own_face(candidate)  # outside: a fault of the wheel's is none of the new image's
         try:
-            faces = self._faces_of(candidate, image)
-            return face_differences(*faces) if faces else None
+            return face_differences(self._new_face(candidate, image), own) if own else None
         except Malformed as error:
             return error.message
 
@@ -245,13 +249,16 @@ class GpuLibrary(DeviceLibrary):
         names = self.face(smallest).names if smallest else ()
         return module_id(names), names
 
-    def _faces_of(self, candidate: Any, image: bytes) -> tuple[Face, Face] | None:
+    def _own_face(self, candidate: Any) -> Face | None:
         """None where the wheel has PTX alone, of which the driver would take whatever it gives."""
-        if (official := candidate.official()) is None:
-            return None
+        official = candidate.official()
+        return self.face(official) if official else None
+
+    def _new_face(self, candidate: Any, image: bytes) -> Face:
+        """Refused where it is for another architecture."""
         if (wrong := other_arch(image, candidate.arch)) is not None:
             raise Malformed(wrong)
-        return read_face(image, "the new image"), self.face(official)
+        return read_face(image, "the new image")
 
     def _piece(self, number: int, more: Sequence[bytes]) -> SectionPiece:
         unit = self.units[number]

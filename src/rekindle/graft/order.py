@@ -64,10 +64,9 @@ def _read_toolkit(host: Host, place: Path) -> Tools | None:
     def find(name: str) -> str | None:
         return next(iter(host.glob(str(place / name)) or host.glob(str(place / f"{name}.exe"))), None)
 
-    ptxas, fatbinary = find("ptxas"), find("fatbinary")
-    if ptxas is None or (answer := ask_release(host, ptxas)) is None:
+    if (ptxas := find("ptxas")) is None or (answer := ask_release(host, ptxas)) is None:
         return None
-    release, version = answer
+    (release, version), fatbinary = answer, find("fatbinary")
     versions = {"ptxas": version} | ({"fatbinary": version} if fatbinary else {})
     return Tools(release=release, ptxas=ptxas, nvcc=find("nvcc"), fatbinary=fatbinary, versions=versions)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -117,6 +117,20 @@ def test_twins(tmp_path: Path) -> None:
         assert "it is for gfx1030, not gfx1032" in str(library.differences(made[0], GFX1030))
         other = make_code_object(0x38, "gfx1032", {"scale": (8, 8)})
         assert "the parameters of scale" in str(library.differences(made[0], other))
+
+
+def test_a_fault_of_the_wheels_own_code_is_none_of_the_new_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object) -> NoReturn:
+        raise Malformed("the wheel's own is damaged")
+
+    way = TwinWay(card=parse_gfx("gfx1032"), facts=load_facts())
+    with _library(tmp_path, _bundle(gfx1030=GFX1030)) as library:
+        made, _ = way.survey(library)
+        monkeypatch.setattr(HipLibrary, "face", damaged)
+        with pytest.raises(Malformed, match="own is damaged"):
+            library.differences(made[0], GFX1030)
 
 
 def test_of_many_chips_the_first_are_named(tmp_path: Path) -> None:

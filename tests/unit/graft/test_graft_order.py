@@ -103,6 +103,19 @@ def test_a_ptxas_on_the_path_is_enough_and_one_that_says_nothing_is_not() -> Non
         assert "install CUDA 13.0 or later" in (refused.value.remedy or "")
 
 
+def test_without_a_ptxas_nothing_else_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    def nothing(_: Toolkits, pattern: str) -> tuple[str, ...]:
+        looked.append(pattern)
+        return ()
+
+    monkeypatch.setattr(Toolkits, "glob", nothing)
+    with pytest.raises(MissingTool):
+        find_tools(Toolkits({}), [SM_90], tmp_path)
+    assert {Path(pattern).stem for pattern in looked} == {"ptxas"}
+
+
 def test_windows_programs_have_their_suffix(tmp_path: Path) -> None:
     programs = {f"{path}.exe": said for path, said in _kit("12.8", root=str(tmp_path)).items()}
     assert find_tools(Toolkits(programs), [SM_90], tmp_path)[0].ptxas == str(tmp_path / "bin/ptxas.exe")
