@@ -104,7 +104,8 @@ def _describe_package(package):
     """What the report says about the package, besides its checks."""
     module = sys.modules[package]
     version = getattr(module, "version", None)
-    facts = {package: getattr(module, "__version__", "?"), "cuda": getattr(version, "cuda", None), "hip": getattr(version, "hip", None)}
+    facts = {package: getattr(module, "__version__", "?")}
+    facts.update((name, getattr(version, name, None)) for name in ("cuda", "hip"))
     if package == "torch" and framework.is_xpu(module):
         facts["xpu"] = getattr(version, "xpu", None) or "yes"
     return {name: str(value) for name, value in facts.items() if value}
@@ -153,7 +154,8 @@ def _is_chosen(id, request):
         return False
     only = request.get("only") or ()
     # A gate opens the way for all the others, so it cannot be left out.
-    return id.startswith("cpu.") or not only or any(fnmatch(id, pattern) or id.startswith(pattern + ".") for pattern in only)
+    named = any(fnmatch(id, pattern) or id.startswith(pattern + ".") for pattern in only)
+    return named or not only or id.startswith("cpu.")
 
 
 def _jobs_for(scope, request, gpus):

@@ -1,4 +1,4 @@
-"""Is this the torch that was planned, does it compute at all, and do the torchvision and torchaudio beside it fit it?"""
+"""Is this the torch that was planned, does it compute at all, and do torchvision and torchaudio beside it fit it?"""
 
 import base64
 import csv

@@ -4,7 +4,6 @@ import importlib.util
 import os
 import shutil
 import sys
-import sysconfig
 
 from rekindle_checks import reference as ref
 from rekindle_checks.framework import Absent, Failed, Untried, check, find_compiler, scratch
@@ -76,7 +75,10 @@ def quotes_paths(source):
 def _cpp_extension(t, torch):
     t.untried_where(t.emulated, "a compiler cannot be started inside the emulation")
     t.untried_where(os.name != "nt" and not find_compiler("CXX", CXX), "no C++ compiler on this machine")
-    t.untried_where(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")), "no Python.h for this Python on this machine")
+    import sysconfig
+
+    headers = os.path.join(sysconfig.get_paths()["include"], "Python.h")
+    t.untried_where(not os.path.exists(headers), "no Python.h for this Python on this machine")
     _borrow(t)
     try:
         from torch.utils import cpp_extension as maker

@@ -1,4 +1,4 @@
-"""Is the emulated CPU what it is called? Asked with cpuid (AArch64: the kernel's list), tried with an instruction a kind."""
+"""Is the emulated CPU what it is called? Asked with cpuid (AArch64: the kernel's list), tried an instruction a kind."""
 
 import ctypes
 import os
@@ -12,8 +12,8 @@ from rekindle_checks.framework import Failed, Untried, check, read_table
 CPUID = "5389f889f14989d00fa241890041895804418948084189500c5bc3"
 REGISTERS = ("eax", "ebx", "ecx", "edx")
 ARM = platform.machine() in ("aarch64", "arm64")
-# Of each feature: its name; where the CPU tells of it (x86-64: cpuid leaf, register and bit; AArch64: the bit of AT_HWCAP in
-# the kernel's asm/hwcap.h); one instruction of that kind, and how it is written.
+# Of each feature: its name; where the CPU tells of it (x86-64: cpuid leaf, register and bit; AArch64: the bit of
+# AT_HWCAP in the kernel's asm/hwcap.h); one instruction of that kind, and how it is written.
 TABLE = read_table("features")["aarch64" if ARM else "x86_64"]
 RETURN = "c0035fd6" if ARM else "c3"
 
@@ -58,10 +58,14 @@ def _runs(code):
     return os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0
 
 
-@check("cpu.features", package="any", level="smoke", scope="gate", timeout=20, remedy="results on this emulated CPU would prove nothing; take another model or another version of qemu")
+UNLIKE = "results on this emulated CPU would prove nothing; take another model or another version of qemu"
+
+
+@check("cpu.features", package="any", level="smoke", scope="gate", timeout=20, remedy=UNLIKE)
 def _features(t):
     is_known = ARM or platform.machine() in ("x86_64", "AMD64")
-    t.untried_where(not is_known or struct.calcsize("P") != 8 or not hasattr(os, "fork"), "asks x86-64 and AArch64 CPUs on Linux only")
+    other = not is_known or struct.calcsize("P") != 8 or not hasattr(os, "fork")
+    t.untried_where(other, "asks x86-64 and AArch64 CPUs on Linux only")
     claimed = _claimed_features()
     done = set(name for name, _, code, _ in TABLE if _runs(code))
     # qemu-user carries out some old instructions without asking the model; that hides a crash, so say it.

@@ -14,9 +14,10 @@ for _id, _level, _family, _remedy, _seconds in read_table("families")["cpu"]:
 
 @check("ops.conv-native", level="full", remedy=WRONG)
 def _convolutions_native(t, torch):
-    t.absent_where(not torch.backends.mkldnn.is_available(), "built without oneDNN: ops.conv already took the native path")
-    t.absent_where(not hasattr(torch.backends.mkldnn, "flags"), "this torch cannot switch oneDNN off")
-    with torch.backends.mkldnn.flags(enabled=False):
+    mkldnn = torch.backends.mkldnn
+    t.absent_where(not mkldnn.is_available(), "built without oneDNN: ops.conv already took the native path")
+    t.absent_where(not hasattr(mkldnn, "flags"), "this torch cannot switch oneDNN off")
+    with mkldnn.flags(enabled=False):
         return families.convolutions(t, torch, "cpu") + ", without oneDNN"
 
 

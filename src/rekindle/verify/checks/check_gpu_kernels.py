@@ -33,7 +33,8 @@ def _start(t, torch, device):
 
 @check("gpu.arch", level="smoke", scope="gpu", remedy="rekindle plan --gpu NAME names a torch with code for this GPU")
 def _arch(t, torch, device):
-    t.absent_where(is_xpu(torch), "SPIR-V in the wheel is compiled for every GPU of Intel's that has no code of its own")
+    if is_xpu(torch):
+        raise Absent("SPIR-V in the wheel is compiled for every GPU of Intel's that has no code of its own")
     t.absent_where(not hasattr(torch.cuda, "get_arch_list"), "this torch does not tell what it was compiled for")
     listed = torch.cuda.get_arch_list()
     if is_rocm(torch):

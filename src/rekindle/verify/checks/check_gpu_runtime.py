@@ -118,7 +118,8 @@ def _memory(t, torch, device):
 @check("gpu.error", level="full", scope="gpu", timeout=120, remedy="errors on the GPU are lost or end the process: set CUDA_LAUNCH_BLOCKING=1 and look again")
 def _error(t, torch, device):
     """An index out of range must arrive as an exception, not as silence and not as a crash. Poisons its process."""
-    t.absent_where(capability(t) is None, "ROCm builds leave device assertions out unless asked for, and XPU builds may end the process")
+    why = "ROCm builds leave device assertions out unless asked for, and XPU builds may end the process"
+    t.absent_where(capability(t) is None, why)
     index = torch.tensor([5000]).to(device)
     try:
         torch.zeros(10, device=device)[index] + 1
@@ -132,7 +133,8 @@ def _error(t, torch, device):
 
 @check("gpu.nvrtc", level="full", scope="gpu", timeout=180, remedy="NVRTC of this CUDA cannot compile for this GPU, or libnvrtc-builtins is missing")
 def _nvrtc(t, torch, device):
-    t.absent_where(capability(t) is None or not hasattr(torch.cuda, "jiterator"), "this torch compiles no elementwise kernels at run time")
+    lacking = capability(t) is None or not hasattr(torch.cuda, "jiterator")
+    t.absent_where(lacking, "this torch compiles no elementwise kernels at run time")
     twice = torch.cuda.jiterator._create_jit_fn("template <typename T> T f(T x) { return x * 2 + 1; }")
     t.close(twice(torch.tensor(ref.grid(32)).to(device)), [2 * v + 1 for v in ref.grid(32)], 1e-6, 1e-6, "run-time kernel")
     return "a kernel compiled at run time"
@@ -147,7 +149,8 @@ def _compiled(t, torch, device):
         import triton
     except ImportError:
         raise Untried("Triton is not installed")
-    t.untried_where(os.name != "nt" and not find_compiler("CC", ("gcc", "cc", "clang")), "no C compiler on this machine, which Triton needs")
+    lacking = os.name != "nt" and not find_compiler("CC", ("gcc", "cc", "clang"))
+    t.untried_where(lacking, "no C compiler on this machine, which Triton needs")
     x = torch.tensor(ref.grid(4096), dtype=torch.float32).to(device)
     with scratch("triton") as folder:
         os.environ["TRITON_CACHE_DIR"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder

@@ -1,6 +1,5 @@
 """What torch shares with its surroundings: files, NumPy, loaders, threads, other processes."""
 
-import datetime
 import os
 import pickle
 import threading
@@ -78,7 +77,8 @@ class _Squares(object):
 
 @check("data-loader", level="full", timeout=120, remedy="shared memory (/dev/shm) may be too small: docker run --shm-size=1g")
 def _data_loader(t, torch):
-    t.untried_where(t.emulated, "workers and their shared memory manager are started by exec, which the emulation cannot do")
+    why = "workers and their shared memory manager are started by exec, which the emulation cannot do"
+    t.untried_where(t.emulated, why)
     t.untried_where(os.name == "nt", "workers must import their dataset from a file on Windows; checks have none there")
     t.step("two workers")
     loader = torch.utils.data.DataLoader(_Squares(), batch_size=4, num_workers=2, timeout=60)
@@ -167,6 +167,8 @@ def _fork(t, torch):
 
 
 def _gloo_worker(rank, world, port_file):
+    import datetime
+
     import torch
     import torch.distributed as dist
 
@@ -186,7 +188,8 @@ def _gloo_worker(rank, world, port_file):
 
 @check("distributed", level="full", timeout=120, remedy="gloo found no usable network interface: set GLOO_SOCKET_IFNAME=lo")
 def _distributed(t, torch):
-    t.absent_where(not hasattr(torch, "distributed") or not torch.distributed.is_available(), "built without torch.distributed")
+    lacking = not hasattr(torch, "distributed") or not torch.distributed.is_available()
+    t.absent_where(lacking, "built without torch.distributed")
     t.absent_where(not getattr(torch.distributed, "is_gloo_available", lambda: True)(), "built without gloo")
     t.untried_where(not hasattr(os, "fork"), "checks start their processes by fork")
     t.untried_where(t.emulated, "networking under emulation proves nothing about the CPU")

@@ -170,7 +170,8 @@ def _read(state, maps):
     fault = struct.unpack_from("<Q", state, 16)[0]
     counter = struct.unpack_from("<Q", state, _SIGINFO + at)[0]
     code = state[_SIGINFO + size : _SIGINFO + size + 16]
-    crash = {"signal": number, "address": counter, "fault": fault, "code": "".join("%02x" % byte for byte in bytearray(code))}
+    digits = "".join("%02x" % byte for byte in bytearray(code))
+    crash = {"signal": number, "address": counter, "fault": fault, "code": digits}
     for line in maps.decode("utf-8", "replace").splitlines():
         fields = line.split(None, 5)
         try:

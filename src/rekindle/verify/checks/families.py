@@ -156,8 +156,9 @@ def convolutions(t, torch, device):
             line = F.conv1d(a[0, :, 0].unsqueeze(0), b[:, :, 0].contiguous())
             rows = [v for c in range(channels) for v in x[c * size * size : c * size * size + size]]
             taps = [w[(o * channels + c) * 9 + v] for o in range(outputs) for c in range(channels) for v in range(3)]
+            inside = list(itertools.product(range(channels), range(3)))
             want = [
-                math.fsum(rows[c * size + i + v] * taps[(o * channels + c) * 3 + v] for c in range(channels) for v in range(3))
+                math.fsum(rows[c * size + i + v] * taps[(o * channels + c) * 3 + v] for c, v in inside)
                 for o in range(outputs)
                 for i in range(size - 2)
             ]

@@ -210,7 +210,13 @@ LARGEST = {"float16": 60000.0}
 # The functions with the arguments for which a wrong constant in the reduction or a short polynomial shows; these stand
 # in Python's math under another name, or not.
 TABLE = read_table("families")
-OTHERS = {"rsqrt": lambda v: 1 / math.sqrt(v), "reciprocal": lambda v: 1 / v, "sigmoid": lambda v: 1 / (1 + math.exp(-v)), "lgamma": ref.lgamma, "round": round}
+OTHERS = {
+    "rsqrt": lambda v: 1 / math.sqrt(v),
+    "reciprocal": lambda v: 1 / v,
+    "sigmoid": lambda v: 1 / (1 + math.exp(-v)),
+    "lgamma": ref.lgamma,
+    "round": round,
+}
 
 
 def functions(t, torch, device):
@@ -237,7 +243,8 @@ def functions(t, torch, device):
             # tan, lgamma and differences near a zero crossing magnify the argument's own unit.
             t.close(got, want, slack, slack * 0.25, function)
 
-    return each_dtype(t, ("float32", "float64", "float16", "bfloat16"), work) + ": %d functions" % len(TABLE["functions"])
+    done = each_dtype(t, ("float32", "float64", "float16", "bfloat16"), work)
+    return done + ": %d functions" % len(TABLE["functions"])
 
 
 def held_pairs(t, name, points, right):

@@ -51,8 +51,8 @@ class Failed(Exception):
         self.remedy = remedy
 
 
-# Scopes: "gate" first, on an emulated CPU (a failure ends the run); "preload" and "bare" before the import; "import"; "cpu";
-# "gpu" once for each GPU; "gpus" once, with all of them; "asked" last, what this run asks for besides.
+# Scopes: "gate" first, on an emulated CPU (a failure ends the run); "preload" and "bare" before the import; "import";
+# "cpu"; "gpu" once for each GPU; "gpus" once, with all of them; "asked" last, what this run asks for besides.
 Check = collections.namedtuple("Check", "id run package level scope timeout remedy")
 
 
@@ -316,4 +316,5 @@ def at_least(t, major, minor, what):
     """Goes on only where an NVIDIA GPU has that compute capability."""
     has = capability(t)
     t.absent_where(has is None, "%s is checked on NVIDIA GPUs only" % what)
-    t.absent_where(has < (major, minor), "%s needs compute capability %d.%d, this GPU has %d.%d" % (what, major, minor, has[0], has[1]))
+    words = "%s needs compute capability %d.%d, this GPU has %d.%d"
+    t.absent_where(has < (major, minor), words % (what, major, minor, has[0], has[1]))

@@ -64,7 +64,7 @@ _STIRLING = ((1, 12), (-1, 360), (1, 1260), (-1, 1680), (1, 1188), (-691, 360360
 
 
 def lgamma(value):
-    """log(gamma(value)) to the last digit: Python's is off by four units near its zeros, more than those it is to judge."""
+    """log(gamma(value)) to the last digit: Python's own is off by four units near 1 and 2, too many for a judge."""
     import decimal
 
     if value <= 0 or value == float("inf"):
