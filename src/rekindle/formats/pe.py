@@ -73,7 +73,7 @@ class Pe:
         number = min(view.number("<I", header + 108), 16)
         self.directories = tuple(view.unpack("<II", header + 112 + 8 * i) for i in range(number))
         places = range(header + optional, header + optional + 40 * count, 40)
-        rows = [view.unpack("<8sIIII12xI", at) for at in places]
+        rows = [(view.take(at, 8), *view.unpack("<IIII", at + 8), view.number("<I", at + 36)) for at in places]
         self.sections = tuple(
             PeSection(name.rstrip(b"\0").decode("utf-8", "backslashreplace"), address, virtual, offset, size, flags)
             for name, virtual, address, size, offset, flags in rows

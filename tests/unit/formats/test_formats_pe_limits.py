@@ -280,3 +280,13 @@ def test_a_row_without_a_name_ends_the_libraries() -> None:
 def test_numbers_of_the_format() -> None:
     assert (images.EXCEPTION, images.CERTIFICATE, images.DEBUG, images.BOUND_IMPORT) == (3, 4, 6, 11)
     assert is_pe(b"MZ\x90")
+
+
+@pytest.mark.parametrize(
+    ("left", "text"), [(6, "has no 8 bytes"), (20, "ends before offset"), (38, "ends before offset")]
+)
+def test_a_table_of_sections_that_is_cut_says_where(left: int, text: str) -> None:
+    data = make_pe({".data": b"x"})
+    table = data.index(b".data")
+    with pytest.raises(Malformed, match=text):
+        Pe(data[: table + left], "a.dll")
