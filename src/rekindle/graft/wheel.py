@@ -191,7 +191,8 @@ def _exchange_requirements(requires: Mapping[str, str], metadata: bytes) -> byte
     for name, version in requires.items():
         if not re.fullmatch(r"\d+(\.\d+)*(\.\*)?", version):
             raise BadInput(f"{version[:80]!r} is no version of {name[:80]!r}")
-        package = "[-_.]+".join(map(re.escape, re.split("[-_.]+", name)))
+        is_name = re.fullmatch(r"[\w.-]+", name, re.ASCII)  # a stranger's graft file says it
+        package = "[-_.]+".join(re.split("[-_.]+", name)) if is_name else "(?!)"
         line = re.compile(rf"^(Requires-Dist:\s*(?i:{package})\s*\(?==)[^\s;,)]+".encode(), re.MULTILINE)
         before, metadata = metadata, line.sub(rb"\g<1>" + version.encode(), metadata)
         if metadata == before:

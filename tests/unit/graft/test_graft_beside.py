@@ -72,10 +72,16 @@ def test_a_requirement_keeps_everything_but_its_version() -> None:
     assert changed == metadata.replace(b"11.10.3.66", b"11.11.3.6")
 
 
-@pytest.mark.parametrize(("name", "version"), [("sympy", "1.0"), ("other", "1.0"), ("a-b", "1.0\nRequires-Dist: evil")])
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [("sympy", "1.0"), ("other", "1.0"), ("a-b", "1.0\nRequires-Dist: evil"), ("c; python_version", "4"), ("", "1")],
+)
 def test_only_a_pinned_requirement_is_exchanged_and_only_for_a_version(name: str, version: str) -> None:
+    metadata = (
+        b"Requires-Dist: sympy\nRequires-Dist: a-b==0.9\nRequires-Dist: c; python_version=='3'\nRequires-Dist: ==1\n"
+    )
     with pytest.raises(BadInput):
-        _exchange_requirements({name: version}, b"Requires-Dist: sympy\nRequires-Dist: a-b==0.9\n")
+        _exchange_requirements({name: version}, metadata)
 
 
 @pytest.fixture
