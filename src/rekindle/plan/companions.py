@@ -63,7 +63,8 @@ def plan_companions(machine: Machine, wish: Wish, facts: Facts, planner: Planner
 
     first = planner(alone)
     tried = [judged(first)]
-    for torch in _torches_to_try(tried[0][1], first, wish, facts):
+    # Without a flavour, which is no condition on a version.
+    for torch in _torches_to_try(tried[0][1], first, Question(machine, wish, facts).torch, facts):
         try:
             other = planner(msgspec.structs.replace(alone, torch=torch))
         except BadInput:
@@ -162,10 +163,10 @@ def _judge_pair(package: str, plan: Plan, at: TorchSurroundings, facts: Facts) -
     return CompanionFinding(package, "none" if pair.exists is False else "unknown", nos=(no,))
 
 
-def _torches_to_try(findings: Sequence[CompanionFinding], first: Plan, wish: Wish, facts: Facts) -> list[str]:
+def _torches_to_try(findings: Sequence[CompanionFinding], first: Plan, asked: str | None, facts: Facts) -> list[str]:
     """Torch releases that a companion asks for: the newest that satisfies each of their conditions."""
     pulls = [pull for finding in findings if finding.kind != "runs" for pull in finding.pulls]
-    free = [version for version in facts.releases if wish.torch is None or not matches(version, wish.torch)]
+    free = [version for version in facts.releases if asked is None or not matches(version, asked)]
     newest = (next((version for version in free if matches(version, pull)), None) for pull in pulls)
     return [version for version in dict.fromkeys(newest) if version and version != first.torch][:_TRIED]
 

@@ -40,6 +40,14 @@ def test_a_torch_that_was_asked_for_stays_and_its_price_is_said() -> None:
     assert other.gives == ("vllm 0.32.0",)
 
 
+@pytest.mark.parametrize(("torch", "wanted"), [("2.8.0+cu128", "xformers"), ("1.12.1+cu113", "flash-attn")])
+def test_a_torch_may_be_asked_for_by_its_flavour(torch: str, wanted: str) -> None:
+    """Also beside a companion that would rather have another torch."""
+    made = ask(wanted, torch=torch)
+    assert f"{made.torch}+{made.variant}" == torch
+    assert [one.name for one in made.companions] == [wanted]
+
+
 def test_wishes_that_exclude_each_other_are_all_answered() -> None:
     made = ask("vllm==0.32.0", "xformers==0.0.33.post2")
     answers = {one.name: one.answer for one in made.companions}
