@@ -300,9 +300,11 @@ class Question:
     @functools.cached_property
     def jetpacks(self) -> list[JetPack]:
         """Those the board may have, newest first: of its CUDA, where that is known."""
+        if not self.tegra:
+            return []  # without a look into the table of all cards
         have = self.board_cuda
         mine = (row for row in self._board_rows if have is None or same_prefix(have, row.cuda))
-        return sorted(mine, key=lambda row: key(row.cuda), reverse=True) if self.tegra else []
+        return sorted(mine, key=lambda row: key(row.cuda), reverse=True)
 
     @property
     def _board_rows(self) -> list[JetPack]:

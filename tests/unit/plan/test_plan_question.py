@@ -8,15 +8,24 @@ import pytest
 from planning import FACTS, ask, plan, with_machine
 
 from rekindle.errors import BadInput
+from rekindle.facts import Facts
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Wish
 from rekindle.plan.question import Question, check_wish
 from rekindle.plan.rules_toolchain import find_obstacle
+from rekindle.plan.solve import make_plan
 
 
 def test_an_unknown_release_is_told_the_newest() -> None:
     with pytest.raises(BadInput, match=FACTS.releases[0].replace(".", r"\.")):
         _ = ask(torch="9.9").wanted_releases
+
+
+def test_the_names_of_all_cards_are_not_read_for_a_plan_by_architecture() -> None:
+    facts = Facts()
+    asked = ask("sm_86", arch="x86_64")
+    assert make_plan(asked.machine, asked.wish, facts).torch is not None
+    assert "wheels" in vars(facts) and "nvidia" not in vars(facts)
 
 
 def test_cards_of_unknown_kind_are_kept_apart_by_name() -> None:
