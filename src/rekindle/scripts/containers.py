@@ -62,7 +62,7 @@ def choose_images(plan: Plan, given: str | None, arch: str = "x86_64", distro: s
         raise BadInput(f"no container image for {arch} is known here", remedy="export it as sh")
     kind, version = ("cuda", plan.cuda) if plan.cuda else ("rocm", plan.rocm) if plan.rocm else ("cpu", None)
     row = find_image(kind, version)
-    if given is not None:
+    if given:
         return Images(kind, pinned(given, arch), pinned((row.run if row else None) or given, arch))
     if row is None:
         known = ", ".join(name.split()[1] for name in load_facts().images.image if name.startswith(f"{kind} "))

@@ -143,6 +143,8 @@ def test_images_have_patch_levels_and_sources() -> None:
     with pytest.raises(BadInput, match=r"11\.5"):
         choose_images(unknown, None)
     assert choose_images(unknown, "my/image:1").build == "my/image:1"
+    known = Plan(answer="build", cuda="12.6")
+    assert choose_images(known, "") == choose_images(known, None)
 
 
 def test_bases_are_pinned_where_their_digest_is_known() -> None:
