@@ -212,7 +212,7 @@ def calls_in(tree: ast.AST) -> set[str]:
 
 
 def test_only_one_function_reaches_the_engine_and_it_asks_first() -> None:
-    """Who imports the engine: api/build.py alone, in one function whose first call is the door."""
+    """Who imports the engine: api/build_wheels.py alone, in one function whose first call is the door."""
     root = Path(rekindle.__file__).parent
     importers: dict[str, list[str]] = {}
     for file in root.rglob("*.py"):
@@ -225,8 +225,8 @@ def test_only_one_function_reaches_the_engine_and_it_asks_first() -> None:
                     importers.setdefault(place, []).append(node.module or "")
             elif isinstance(node, ast.Import) and any(alias.name.startswith("rekindle.build") for alias in node.names):
                 importers.setdefault(place, []).append("import")
-    assert importers == {"api/build.py": ["rekindle.build"], "build/__init__.py": ["rekindle.build.engine"]}
-    tree = ast.parse((root / "api" / "build.py").read_text(encoding="utf-8"))
+    assert importers == {"api/build_wheels.py": ["rekindle.build"], "build/__init__.py": ["rekindle.build.engine"]}
+    tree = ast.parse((root / "api" / "build_wheels.py").read_text(encoding="utf-8"))
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     (runner,) = [each for each in functions if "rekindle.build import build" in ast.unparse(each)]
     statements = [node for node in runner.body if not isinstance(node, ast.ImportFrom | ast.Expr | ast.Assert)]
@@ -245,4 +245,4 @@ def test_trust_is_given_only_behind_the_door() -> None:
         if isinstance(node, ast.keyword) and node.arg == "trust"
         and isinstance(node.value, ast.Constant) and node.value.value is True
     }  # fmt: skip
-    assert places == {"api/rebuild.py", "journey/matrix_work.py"}
+    assert places == {"api/rebuild_wheel.py", "journey/matrix_work.py"}

@@ -14,7 +14,7 @@ import needs
 import rekindle.spark
 from failed_builds import failed
 from rekindle import api
-from rekindle.api.build import read_back
+from rekindle.api.build_wheels import read_back
 from rekindle.build import build
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.facts import load_facts

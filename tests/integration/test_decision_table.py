@@ -15,7 +15,7 @@ import pytest
 
 from needs import tool
 from rekindle import api
-from rekindle.api.decision_table import NO_CARD, READER, SYSTEMS
+from rekindle.api.table import NO_CARD, READER, SYSTEMS
 from rekindle.facts import load_facts
 from rekindle.facts.gpus import find_by_pci_id
 from rekindle.model.machine import Drivers, Gpu

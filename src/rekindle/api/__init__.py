@@ -8,9 +8,7 @@ done because of what was given raises a subclass of :class:`rekindle.errors.Reki
 
 import importlib
 import re
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from rekindle.model.document import Document
@@ -23,31 +21,22 @@ def _read_homes() -> dict[str, str]:
     return {name: line[1] for line in imports for name in re.findall(r"as (\w+)", line[2])}
 
 
-# Most commands need one verb, so a file is read when its function is asked for. Journeys (``up``, ``matrix_run``) lie
-# in a room above this one, which is known here by name only.
+# Most commands need one verb, so a file is read when its function is asked for. No file here may have the name of a
+# function: importing it would put the module in the function's place. Journeys (``up``, ``matrix_run``) lie in a room
+# above this one, which is known here by name only.
 _HOMES = _read_homes()
 __all__ = sorted(_HOMES)
 
 
-class _Front(ModuleType):
-    """A verb's file has the name of its function: whoever imports the file leaves ``api.build`` the function."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _HOMES:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        function = getattr(importlib.import_module(_HOMES[name]), name)
-        setattr(self, name, function)
-        return function
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *_HOMES})
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    function = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return function
 
 
-sys.modules[__name__].__class__ = _Front
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
 
 
 def _as_html(document: Document) -> str:

@@ -2,17 +2,17 @@
 function lies, and loads that file when the function is first asked for."""
 
 # ruff: noqa: I001
-from rekindle.api.build import (
+from rekindle.api.build_wheels import (
     build as build,
     build_checks as build_checks,
     build_script as build_script,
     save_bug_report as save_bug_report,
 )
-from rekindle.api.bundle import bundle as bundle
+from rekindle.api.bundle_wheel import bundle as bundle
 from rekindle.api.claims import verify_claims as verify_claims
-from rekindle.api.decision_table import decision_table as decision_table, export_table as export_table
-from rekindle.api.doctor import doctor as doctor
-from rekindle.api.explain import (
+from rekindle.api.table import decision_table as decision_table, export_table as export_table
+from rekindle.api.examine_machine import doctor as doctor
+from rekindle.api.explain_log import (
     explain as explain,
     explain_command as explain_command,
     explain_report as explain_report,
@@ -20,9 +20,9 @@ from rekindle.api.explain import (
     explain_watch as explain_watch,
     installed_torch as installed_torch,
 )
-from rekindle.api.export import export as export
+from rekindle.api.export_plan import export as export
 from rekindle.api.facts import facts_check as facts_check, facts_format as facts_format
-from rekindle.api.graft import graft as graft, graft_apply as graft_apply
+from rekindle.api.graft_wheel import graft as graft, graft_apply as graft_apply
 from rekindle.api.guard_torch import guard as guard
 from rekindle.api.guide_pages import guide as guide
 from rekindle.api.index import (
@@ -34,7 +34,7 @@ from rekindle.api.index import (
     index_sync as index_sync,
     index_yank as index_yank,
 )
-from rekindle.api.inspect import (
+from rekindle.api.inspect_wheel import (
     inspect as inspect,
     inspect_diff as inspect_diff,
     inspect_machine as inspect_machine,
@@ -50,7 +50,7 @@ from rekindle.api.claims import (
     sign_results as sign_results,
 )
 from rekindle.api.page import index_page as index_page
-from rekindle.api.plan import (
+from rekindle.api.plan_torch import (
     choose_torch as choose_torch,
     find_machine as find_machine,
     plan as plan,
@@ -62,7 +62,7 @@ from rekindle.api.proofs import (
     review_records as review_records,
     share_proof as share_proof,
 )
-from rekindle.api.rebuild import rebuild as rebuild
+from rekindle.api.rebuild_wheel import rebuild as rebuild
 from rekindle.api.source import (
     find_tree as find_tree,
     source_fetch as source_fetch,
@@ -74,7 +74,7 @@ from rekindle.api.source import (
 )
 from rekindle.api.variables import configure as configure
 from rekindle.api.variant_plugin import variant_environment as variant_environment
-from rekindle.api.verify import (
+from rekindle.api.verify_torch import (
     compare_verifications as compare_verifications,
     verify as verify,
     verify_page as verify_page,

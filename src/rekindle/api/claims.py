@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rekindle.api.inspect import inspect
+from rekindle.api.inspect_wheel import inspect
 from rekindle.errors import BadInput, reading
 from rekindle.formats.statement import IN_TOTO, MAX_ENVELOPE_BYTES, read_statement, seal, signed_by
 from rekindle.host.files import read_head, sha256_of, write_for_user

@@ -7,7 +7,7 @@ from urllib.request import url2pathname
 
 from msgspec.structs import replace
 
-from rekindle.api.plan import plan, this_machine
+from rekindle.api.plan_torch import plan, this_machine
 from rekindle.build.companion import Torch, find_extension, torch_in, torch_of
 from rekindle.build.request import project_of, read_plan
 from rekindle.compat.backends import platform_of

@@ -62,7 +62,7 @@ def index_add(
             if given is not None:
                 store.check_report(given, incoming.read.name, incoming.bytes)
             elif look_inside:
-                from rekindle.api.inspect import inspect
+                from rekindle.api.inspect_wheel import inspect
 
                 listener.stage("inspect", wheel.name)
                 # The report speaks of the wheel, not of the copy it was read from.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from rekindle.api.plan import plan_many
+from rekindle.api.plan_torch import plan_many
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.files import write_for_user

@@ -46,7 +46,7 @@ def configure(*, quiet: bool = False) -> dict[str, str]:
 
 
 def _planned() -> dict[str, str]:
-    from rekindle.api.plan import plan, this_machine
+    from rekindle.api.plan_torch import plan, this_machine
 
     release = f"{sys.version_info[0]}.{sys.version_info[1]}"
     return plan(this_machine(), Wish(python=release), wheelhouses=()).env

@@ -5,7 +5,7 @@ runs on a card here), ``x86_64_level`` and one for each instruction set that bui
 import functools
 from typing import NamedTuple
 
-from rekindle.api.plan import this_machine
+from rekindle.api.plan_torch import this_machine
 from rekindle.compat.driver import driver_side, newest_cuda
 from rekindle.compat.processor import CHOOSING, missing
 from rekindle.compat.toolkit import sass_runs

@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
     except RekindleError as error:
         remedy = error.remedy
         if not remedy and isinstance(error, CommandFailed):
-            from rekindle.api.explain import remedy_for
+            from rekindle.api.explain_log import remedy_for
 
             # What a failed command said, as ``explain`` understands it.
             remedy = remedy_for("\n".join(error.last_lines))
@@ -108,7 +108,7 @@ def write_crash_report(error: BaseException, argv: Sequence[str]) -> Path:
     import traceback
     from pathlib import Path
 
-    from rekindle.api.explain import redacted
+    from rekindle.api.explain_log import redacted
 
     lines = [
         "### rekindle crash report",

@@ -44,7 +44,7 @@ def read_settings(words: Sequence[str], option: str = "--set") -> tuple[tuple[st
 
 def run(session: Session) -> Answer:
     """Which torch can run here (or on another machine), how to get it, and why."""
-    from rekindle.api.plan import assumed_for
+    from rekindle.api.plan_torch import assumed_for
     from rekindle.render.plan import plan_view
 
     args = session.args

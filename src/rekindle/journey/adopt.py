@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from rekindle.api.guard_torch import guard
-from rekindle.api.verify import verify
+from rekindle.api.verify_torch import verify
 from rekindle.errors import BadInput, Declined, NotReady
 from rekindle.facts import load_facts
 from rekindle.host.files import write_atomically

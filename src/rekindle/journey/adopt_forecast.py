@@ -11,8 +11,8 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from rekindle.api.plan import plan as make_plan
-from rekindle.api.plan import this_machine
+from rekindle.api.plan_torch import plan as make_plan
+from rekindle.api.plan_torch import this_machine
 from rekindle.compat.companions import find_package
 from rekindle.errors import BadInput, NotReady
 from rekindle.facts import PAIRED_PACKAGES, Facts, load_facts

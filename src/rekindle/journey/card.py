@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from rekindle.api.plan import plan as make_plan
+from rekindle.api.plan_torch import plan as make_plan
 from rekindle.compat.resources import Demand, first_shortage
 from rekindle.errors import BadInput, NotReady, StageFailed
 from rekindle.facts import load_facts

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rekindle.api.build import build_one
-from rekindle.api.doctor import doctor
+from rekindle.api.build_wheels import build_one
+from rekindle.api.examine_machine import doctor
 from rekindle.api.source import choose_spark_patches, patch_spark
-from rekindle.api.verify import verify
+from rekindle.api.verify_torch import verify
 from rekindle.errors import MissingTool
 from rekindle.host.files import write_atomically
 from rekindle.host.live import LiveHost

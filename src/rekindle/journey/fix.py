@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from msgspec.structs import replace
 
-from rekindle.api.explain import explain_command
+from rekindle.api.explain_log import explain_command
 from rekindle.api.source import source_patch, source_status, source_unpatch
 from rekindle.errors import RekindleError, StageFailed
 from rekindle.host.files import write_atomically

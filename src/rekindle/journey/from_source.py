@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from rekindle.api.build import build_one
-from rekindle.api.bundle import bundle
-from rekindle.api.inspect import inspect
+from rekindle.api.build_wheels import build_one
+from rekindle.api.bundle_wheel import bundle
+from rekindle.api.inspect_wheel import inspect
 from rekindle.api.source import source_fetch, source_hipify, source_patch
 from rekindle.errors import BadInput, Interrupted, OtherPlan, RekindleError, StageFailed
 from rekindle.facts import PAIRED_PACKAGES, load_facts

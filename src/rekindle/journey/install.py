@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from rekindle.api.explain import remedy_for
+from rekindle.api.explain_log import remedy_for
 from rekindle.errors import BadInput, CommandFailed, StageFailed
 from rekindle.facts import PAIRED_PACKAGES
 from rekindle.host.files import sha256_of, write_atomically

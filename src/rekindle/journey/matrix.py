@@ -188,7 +188,7 @@ def _engine(lock: model.MatrixLock, options: model.RunOptions) -> Iterator[Engin
 
 def this_worker() -> model.Worker:
     """What this machine offers, as its doctor says. Runs on workers."""
-    from rekindle.api.plan import this_machine
+    from rekindle.api.plan_torch import this_machine
 
     machine = this_machine()
     return model.Worker(

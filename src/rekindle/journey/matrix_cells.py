@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from rekindle import __version__
-from rekindle.api.plan import plan_build, this_machine
+from rekindle.api.plan_torch import plan_build, this_machine
 from rekindle.api.source import source_status
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from rekindle.api.plan import find_machine, plan, plan_build
+from rekindle.api.plan_torch import find_machine, plan, plan_build
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.files import write_for_user

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rekindle.api.build import admit_here, build_one
-from rekindle.api.inspect import inspect
-from rekindle.api.plan import this_machine
+from rekindle.api.build_wheels import admit_here, build_one
+from rekindle.api.inspect_wheel import inspect
+from rekindle.api.plan_torch import this_machine
 from rekindle.api.source import patch_spark, source_fetch, source_patch
-from rekindle.api.verify import verify
+from rekindle.api.verify_torch import verify
 from rekindle.compat.processor import CHOOSING, features_of, missing
 from rekindle.errors import BadInput, MissingTool, NotReady, RekindleError, WorkspaceBusy
 from rekindle.facts import load_facts

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from rekindle import __version__
-from rekindle.api.plan import plan as make_plan
+from rekindle.api.plan_torch import plan as make_plan
 from rekindle.errors import BadInput, Declined, MissingTool, NotReady, StageFailed
 from rekindle.formats.ranges import tls_context
 from rekindle.host.download import download

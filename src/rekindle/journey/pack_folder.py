@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec.structs import replace
 from packaging.requirements import InvalidRequirement, Requirement
 
-from rekindle.api.export import recipe_of
+from rekindle.api.export_plan import recipe_of
 from rekindle.api.source import source_fetch
 from rekindle.errors import BadInput, StageFailed
 from rekindle.facts import PAIRED_PACKAGES

@@ -19,7 +19,7 @@ from typing import Any
 from msgspec.structs import replace
 from packaging.utils import canonicalize_name
 
-from rekindle.api.explain import advice_on, remedy_for
+from rekindle.api.explain_log import advice_on, remedy_for
 from rekindle.errors import CommandFailed, StageFailed
 from rekindle.formats.ranges import NO_ANSWER
 from rekindle.host.protocol import Completed, Host

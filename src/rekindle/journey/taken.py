@@ -4,8 +4,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from rekindle.api.inspect import inspect
-from rekindle.api.plan import plan as make_plan
+from rekindle.api.inspect_wheel import inspect
+from rekindle.api.plan_torch import plan as make_plan
 from rekindle.build.companion import torch_in
 from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of

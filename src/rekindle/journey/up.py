@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 from packaging.utils import canonicalize_name
 
-from rekindle.api.build import build_checks, companion_checks
-from rekindle.api.doctor import doctor
-from rekindle.api.plan import plan as make_plan
-from rekindle.api.verify import verify
+from rekindle.api.build_wheels import build_checks, companion_checks
+from rekindle.api.examine_machine import doctor
+from rekindle.api.plan_torch import plan as make_plan
+from rekindle.api.verify_torch import verify
 from rekindle.errors import BadInput, Declined, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.live import LiveHost

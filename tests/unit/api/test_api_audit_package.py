@@ -14,7 +14,7 @@ from rekindle.model.verify import VerifyOptions
 def test_the_miniature_is_not_tried_with_operators_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    module = sys.modules["rekindle.api.verify"]
+    module = sys.modules["rekindle.api.verify_torch"]
     monkeypatch.setattr(module, "_features", lambda cpu: frozenset())
     torch = module.audit_for(VerifyOptions(wheel=Path("torch-2.6.0-cp311-cp311-linux_x86_64.whl")), Silent())
     assert torch.suspects

@@ -23,8 +23,8 @@ from rekindle.model.machine import Check, Examination, Machine, Os, Ready
 from rekindle.model.plan import BuildRecipe, Plan
 from tiny_wheels import make_wheel
 
-bundling: Any = importlib.import_module("rekindle.api.bundle")
-doctoring: Any = importlib.import_module("rekindle.api.doctor")
+bundling: Any = importlib.import_module("rekindle.api.bundle_wheel")
+doctoring: Any = importlib.import_module("rekindle.api.examine_machine")
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_what_a_planned_build_asks_takes_the_place_of_the_general_answer(
         asked.append(told)
         return (Check(id="cmake", status=status, found="3.1", fix="get a newer one"),)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(importlib.import_module("rekindle.api.build"), "build_checks", checks)
+    monkeypatch.setattr(importlib.import_module("rekindle.api.build_wheels"), "build_checks", checks)
     plan = Plan(answer="build", python="3.12", build=BuildRecipe(source="git"))
     mark_made(plan)
     (tmp_path / "plan.json").write_bytes(encode(plan))

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import rekindle.api.inspect  # noqa: F401
+import rekindle.api.inspect_wheel  # noqa: F401
 from rekindle.errors import BadInput
 from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyOptions
 from rekindle.model.wheel import CodeEvidence, WheelCpu, WheelReport
 
-cpu_audit: Any = importlib.import_module("rekindle.api.verify")
+cpu_audit: Any = importlib.import_module("rekindle.api.verify_torch")
 
 FOUND = CodeEvidence(function="fresh", file="x.so", isa=("avx2", "sve"), why="", address="0x1")
 
@@ -37,7 +37,7 @@ class Reader:
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
     made = Reader()
-    monkeypatch.setattr(sys.modules["rekindle.api.inspect"], "inspect", made)
+    monkeypatch.setattr(sys.modules["rekindle.api.inspect_wheel"], "inspect", made)
     monkeypatch.setattr(cpu_audit, "_features", lambda cpu: frozenset({"sse4_2"}))
     return made
 
@@ -72,6 +72,6 @@ def test_what_cannot_be_read_leaves_the_usual_suspects(reader: Reader) -> None:
 
 def test_a_cpu_nobody_knows_is_suspected_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Reader()
-    monkeypatch.setattr(sys.modules["rekindle.api.inspect"], "inspect", made)
+    monkeypatch.setattr(sys.modules["rekindle.api.inspect_wheel"], "inspect", made)
     assert audit(cpu="no such processor", wheel=Path("a.whl")) == cpu_audit.Audit()
     assert not made.asked

@@ -80,7 +80,7 @@ def test_the_pythons_are_those_with_wheels_of_the_newer_releases() -> None:
 def test_a_folder_gets_the_schema_and_the_reader_beside_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: DecisionTable
 ) -> None:
-    monkeypatch.setattr(sys.modules["rekindle.api.decision_table"], "decision_table", lambda progress=None: table)
+    monkeypatch.setattr(sys.modules["rekindle.api.table"], "decision_table", lambda progress=None: table)
     written = export_table(tmp_path)
     assert written.path == str(tmp_path / "torch-table.json")
     assert {Path(path).name for path in written.beside} == {"torch-table.schema.json", "choose_torch.js"}

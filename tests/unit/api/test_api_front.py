@@ -26,12 +26,19 @@ def test_the_one_list_names_what_is_there() -> None:
     assert all(getattr(api, name).__module__ == home for name, home in homes.items())
 
 
-@pytest.mark.parametrize("first", ["import rekindle.api.inspect", "from rekindle.api.plan import find_machine", "pass"])
+@pytest.mark.parametrize(
+    "first", ["import rekindle.api.inspect_wheel", "from rekindle.api.plan_torch import find_machine", "pass"]
+)
 def test_a_verb_stays_a_function_whoever_imported_its_file(first: str) -> None:
     code = (
         f"{first}\nfrom rekindle import api\nprint(callable(api.inspect), callable(api.plan), api.inspect.__module__)"
     )
-    assert in_a_new_python(code) == "True True rekindle.api.inspect"
+    assert in_a_new_python(code) == "True True rekindle.api.inspect_wheel"
+
+
+def test_no_file_has_the_name_of_a_function() -> None:
+    files = {path.stem for path in Path(api.__file__).parent.glob("*.py")}
+    assert len(files) > 20 and not files & set(vars(api)["_HOMES"])
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

@@ -23,7 +23,7 @@ from rekindle.model.source import SourceTree
 from rekindle.spark import unpack
 from tiny_wheels import make_wheel
 
-rebuilding: Any = importlib.import_module("rekindle.api.rebuild")
+rebuilding: Any = importlib.import_module("rekindle.api.rebuild_wheel")
 PLAN = {"schema": 1, "answer": "build", "project": "spark", "build": {"source": "<source>"}}
 
 

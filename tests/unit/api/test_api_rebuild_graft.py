@@ -52,7 +52,7 @@ def _answers(
             ),
         )  # fmt: skip
 
-    monkeypatch.setattr(importlib.import_module("rekindle.api.graft"), "graft", graft)
+    monkeypatch.setattr(importlib.import_module("rekindle.api.graft_wheel"), "graft", graft)
     return asked
 
 

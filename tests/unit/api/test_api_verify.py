@@ -12,14 +12,14 @@ import msgspec
 import pytest
 
 from rekindle import api
-from rekindle.api.verify import Audit
+from rekindle.api.verify_torch import Audit
 from rekindle.errors import BadInput
 from rekindle.model.document import load
 from rekindle.model.verify import VerifyCheck, VerifyReport
 from rekindle.verify.target import Trial
 from tiny_wheels import make_wheel
 
-verifying: Any = importlib.import_module("rekindle.api.verify")
+verifying: Any = importlib.import_module("rekindle.api.verify_torch")
 LIST = {"name": "cuSOLVER", "arch": "sm_90", "code": "none", "operators": ["torch.linalg.svd"], "why": "has no code"}
 GRAFT = msgspec.json.encode({"schema": 1, "libraries": [LIST]})
 GOOD = VerifyReport(verdict="proven", environment={"torch": "2.7.0"}, checks=(VerifyCheck(id="a", status="passed"),))

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 import needs
 from rekindle.api import extensions
-from rekindle.api.build import build_script
+from rekindle.api.build_wheels import build_script
 from rekindle.api.extensions import fetch_sources, own_plan, with_own_plan, with_sources
 from rekindle.build.companion import torch_of
 from rekindle.build.frontend import BY_JOBSERVER, DRIVER, chooses_jobs, find_front_end

@@ -12,7 +12,7 @@ import pytest
 import rekindle.build
 from bare_host import BareHost
 from rekindle import api
-from rekindle.api.build import build_checks, build_one, companion_checks
+from rekindle.api.build_wheels import build_checks, build_one, companion_checks
 from rekindle.errors import BuildFailed, Untrusted
 from rekindle.host.live import LiveHost
 from rekindle.host.made import was_made_here
@@ -23,7 +23,7 @@ from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.readiness.case import PlannedBuild
 from rekindle.spark import unpack
 
-building: Any = importlib.import_module("rekindle.api.build")
+building: Any = importlib.import_module("rekindle.api.build_wheels")
 PLAN = Plan(answer="build", project="spark", build=BuildRecipe(source="spark"))
 ERROR = ("nvcc fatal   : Unsupported gpu architecture 'compute_120'",)
 FAILURE = BuildFailure(project="spark", phase="compile", message="it ended with 1", error=ERROR)

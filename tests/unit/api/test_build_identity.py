@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import rekindle.spark
-from rekindle.api.build import order_for
+from rekindle.api.build_wheels import order_for
 from rekindle.api.source import source_patch
 from rekindle.host.made import plan_digest
 from rekindle.model.build_options import BuildOptions

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.api.build import read_back
+from rekindle.api.build_wheels import read_back
 from rekindle.model.build import BuildResult
 from rekindle.model.plan import Plan
 from rekindle.model.wheel import Kernels, LibraryGpu, WheelGpu, WheelReport
@@ -20,7 +20,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, plan: Plan, gpu: WheelGpu, wheel: st
         assert target == wheel and told["cpu"] is False, "its machine code alone"
         return WheelReport(gpu=gpu)
 
-    monkeypatch.setattr(sys.modules["rekindle.api.build"], "inspect", inspected)
+    monkeypatch.setattr(sys.modules["rekindle.api.build_wheels"], "inspect", inspected)
     result = BuildResult(project=plan.project, wheel=wheel, wheel_sha256="0", plan=plan, plan_digest="0", log="a.log")
     failure = read_back(result, plan)
     if failure is None:

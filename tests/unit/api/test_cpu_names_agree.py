@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.api.inspect import inspect_machine
-from rekindle.api.verify import _features
+from rekindle.api.inspect_wheel import inspect_machine
+from rekindle.api.verify_torch import _features
 from rekindle.doctor.cpu import probe_cpu
 from rekindle.emulate.qemu import find_emulated_cpu, machine_of_cpu
 from rekindle.errors import BadInput

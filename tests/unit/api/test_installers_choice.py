@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.api.plan import choose_torch, plan
+from rekindle.api.plan_torch import choose_torch, plan
 from rekindle.model.machine import Machine, Os
 from rekindle.model.plan import Wish
 from rekindle.plan.describe import machine_from_flags

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rekindle import api
-from rekindle.api.plan import assumed_for, configured_places, house_grafts, house_wheels, remember_plan
+from rekindle.api.plan_torch import assumed_for, configured_places, house_grafts, house_wheels, remember_plan
 from rekindle.errors import BadInput
 from rekindle.host.made import was_made_here
 from rekindle.model.graft import GraftRow

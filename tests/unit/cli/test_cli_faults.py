@@ -117,7 +117,7 @@ def test_what_a_failed_command_said_is_explained(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        importlib.import_module("rekindle.api.explain"), "remedy_for", lambda text: f"because of {text}"
+        importlib.import_module("rekindle.api.explain_log"), "remedy_for", lambda text: f"because of {text}"
     )
     fail(monkeypatch, CommandFailed(["tool"], 1, ["first", "last"]))
     assert front.main(["fake"]) == Exit.NO

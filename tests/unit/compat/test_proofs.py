@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import needs
-from rekindle.api.plan import plan
+from rekindle.api.plan_torch import plan
 from rekindle.api.proofs import check_shareable, find_records, record_of, review_records, share_proof
 from rekindle.compat.images import GpuCode
 from rekindle.compat.proofs import GivenRecord, find_doubt, read_record, speak_of_plan, weigh_records

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.api.explain import examination_with_causes, proof_with_causes, with_cause
+from rekindle.api.explain_log import examination_with_causes, proof_with_causes, with_cause
 from rekindle.model.build import BuildFailure
 from rekindle.model.machine import Check, Examination, Os
 from rekindle.model.verify import Crash, VerifyCheck, VerifyReport

@@ -13,7 +13,7 @@ import pytest
 
 from rekindle import api
 from rekindle.api.page import _machine, ask_planner
-from rekindle.api.plan import plan_many
+from rekindle.api.plan_torch import plan_many
 from rekindle.cli.main import main
 from rekindle.facts import load_facts
 from rekindle.index.pages.grid import (

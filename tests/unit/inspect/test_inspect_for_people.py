@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rekindle import api
-from rekindle.api.inspect import _MUCH_BYTES, _ask_before_much
+from rekindle.api.inspect_wheel import _MUCH_BYTES, _ask_before_much
 from rekindle.cli.inspect import _platform
 from rekindle.errors import BadInput
 from rekindle.inspect.diff import compare
@@ -47,7 +47,7 @@ def source(path: Path, size: int, *, remote: bool) -> WheelSource:
 def test_a_quick_look_and_a_program_are_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     far = source(make_wheel(tmp_path, "torch", "1.0"), _MUCH_BYTES, remote=True)
     opened = contextlib.nullcontext(far)
-    monkeypatch.setattr(importlib.import_module("rekindle.api.inspect"), "open_target", lambda *_, **__: opened)
+    monkeypatch.setattr(importlib.import_module("rekindle.api.inspect_wheel"), "open_target", lambda *_, **__: opened)
     with pytest.raises(BadInput, match="was not read"):
         api.inspect("torch", confirm=lambda *_: False)
     assert api.inspect("torch", quick=True, confirm=lambda *_: False).name == api.inspect("torch").name == "torch"

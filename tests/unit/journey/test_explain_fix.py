@@ -15,7 +15,7 @@ import pytest
 
 import rekindle.spark
 from rekindle import api
-from rekindle.api.explain import explain_command
+from rekindle.api.explain_log import explain_command
 from rekindle.cli.main import main
 from rekindle.host.live import LiveHost
 from rekindle.journey.fix import Call, Fix, fewer_jobs, fix_command, prepare, python_of, repair_build

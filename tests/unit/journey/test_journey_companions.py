@@ -10,7 +10,7 @@ import pytest
 
 from bare_host import BareHost
 from rekindle import api
-from rekindle.api.build import companion_checks
+from rekindle.api.build_wheels import companion_checks
 from rekindle.errors import BadInput, Interrupted
 from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace

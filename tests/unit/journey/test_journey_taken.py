@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.api.plan import plan as make_plan
+from rekindle.api.plan_torch import plan as make_plan
 from rekindle.errors import BadInput
 from rekindle.host.made import MARK
 from rekindle.host.workspace import Workspace

@@ -176,14 +176,14 @@ def test_a_worker_offers_what_its_doctor_finds(monkeypatch: pytest.MonkeyPatch) 
         Toolkit(kind="cuda", version=None),
     )
     here = msgspec.structs.replace(HERE, toolkits=kits, memory_gib=64.0)
-    monkeypatch.setattr(sys.modules["rekindle.api.plan"], "this_machine", lambda: here)
+    monkeypatch.setattr(sys.modules["rekindle.api.plan_torch"], "this_machine", lambda: here)
     monkeypatch.setattr("platform.node", lambda: "box")
     worker = this_worker()
     assert (worker.name, worker.system, worker.memory_gib) == ("box", "linux-x86_64", 64.0)
     assert worker.cuda == ("12.4",) and worker.pythons == ("3.10",)
     monkeypatch.setattr("platform.node", lambda: "")
     bare = msgspec.structs.replace(here, os=Os(system="linux"))
-    monkeypatch.setattr(sys.modules["rekindle.api.plan"], "this_machine", lambda: bare)
+    monkeypatch.setattr(sys.modules["rekindle.api.plan_torch"], "this_machine", lambda: bare)
     assert this_worker().name == "here" and this_worker().system == f"linux-{platform.machine()}"
 
 

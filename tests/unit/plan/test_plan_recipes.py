@@ -199,7 +199,7 @@ def test_what_a_plan_warns_of() -> None:
     ],
 )
 def test_an_unoptimised_build_is_estimated_as_one(settings: dict[str, str], slow: bool) -> None:
-    from rekindle.api.plan import plan_build
+    from rekindle.api.plan_torch import plan_build
     from rekindle.model.plan import Wish
 
     machine = machine_from_flags(gpu=["none"], distro="debian-12", os="linux")

@@ -173,7 +173,7 @@ def test_what_comes_from_the_index_is_said_where_it_is_needed() -> None:
 )
 def test_the_commands_carry_what_was_set_by_hand(origin: str, last: str) -> None:
     """Pasted as they are printed they must give the build that was planned."""
-    from rekindle.api.plan import plan_build
+    from rekindle.api.plan_torch import plan_build
 
     machine = machine_from_flags(gpu=["none"], cpu="skylake", distro="debian-12", os="linux")
     settings = (("BUILD_SOX", "0"), ("CXXFLAGS", "-g -O1"))
@@ -197,7 +197,7 @@ def test_a_build_that_cannot_do_without_is_warned_of() -> None:
 
 def test_the_commands_carry_the_cards_that_were_described() -> None:
     """Without them ``up`` would plan for whatever is in the machine."""
-    from rekindle.api.plan import plan_build
+    from rekindle.api.plan_torch import plan_build
     from rekindle.model.machine import Cpu, Gpu
 
     machine = machine_from_flags(gpu=["Tesla K40c"], cpu="ivybridge", distro="debian-12", os="linux")
@@ -226,7 +226,7 @@ def test_where_linear_algebra_comes_from() -> None:
 
 def from_debian(gpu: str = "sm_90", arch: str = "x86_64", **wish: Any) -> Plan:
     """torch 2.12.1 from Debian's tarball, by the tables of the house."""
-    from rekindle.api.plan import plan_build
+    from rekindle.api.plan_torch import plan_build
 
     machine = machine_from_flags(gpu=[gpu], arch=arch, distro="debian-12", os="linux")
     return plan_build(machine, Wish(**{"build": True, "torch": "2.12.1", "cuda": "13.0", "origin": "debian", **wish}))

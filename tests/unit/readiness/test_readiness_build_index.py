@@ -10,7 +10,7 @@ import pytest
 
 import needs
 from bare_host import BareHost
-from rekindle.api.build import build_checks
+from rekindle.api.build_wheels import build_checks
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed

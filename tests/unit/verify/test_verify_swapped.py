@@ -78,7 +78,7 @@ def test_a_wheel_that_is_swapped_while_it_is_bundled_leaves_nothing(
     wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a fat wheel made of a stranger's would be taken for one that was built here."""
-    bundling: Any = importlib.import_module("rekindle.api.bundle")
+    bundling: Any = importlib.import_module("rekindle.api.bundle_wheel")
     made = tmp_path / "fat.whl"
     marked: list[str] = []
 

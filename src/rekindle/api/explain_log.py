@@ -107,8 +107,8 @@ def _open_source(source: Source) -> Iterator[Iterable[bytes]]:
 
 def installed_torch(where: str | None = None, *, progress: Progress | None = None) -> WheelReport:
     """The torch that is installed here (or the folder or wheel that is named), read from its bytes."""
-    from rekindle.api.inspect import inspect
-    from rekindle.api.plan import this_machine
+    from rekindle.api.inspect_wheel import inspect
+    from rekindle.api.plan_torch import this_machine
 
     if where and not Path(where).exists():
         raise BadInput(f"there is no {where}", remedy="name the folder of the installed torch, or a wheel")

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from rekindle import __version__
-from rekindle.api.plan import pip_without_card, plan_many
+from rekindle.api.plan_torch import pip_without_card, plan_many
 from rekindle.compat.driver import distinct_drivers
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts

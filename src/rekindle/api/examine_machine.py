@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from rekindle.api.explain import examination_with_causes
+from rekindle.api.explain_log import examination_with_causes
 from rekindle.doctor.examine import examine, write_examination
 from rekindle.host.capture import RecordedHost, read_capture
 from rekindle.host.files import write_for_user
@@ -41,7 +41,7 @@ def doctor(
     examined = examine(host or LiveHost(), workspace=workspace, try_torch=try_torch, progress=progress)
     examination = examination_with_causes(examined.examination)
     if plan is not None:
-        from rekindle.api.build import build_checks
+        from rekindle.api.build_wheels import build_checks
         from rekindle.build.request import admit_to_be_checked
 
         planned = load(plan, Plan)

@@ -135,7 +135,7 @@ def inspect_machine(where: str) -> Machine:
     >>> inspect_machine("nehalem").cpu.microarchitecture
     'nehalem'
     """
-    from rekindle.api.plan import find_machine, this_machine
+    from rekindle.api.plan_torch import find_machine, this_machine
     from rekindle.plan.describe import machine_from_flags
 
     if where == "this":

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from rekindle.api.explain import proof_with_causes
+from rekindle.api.explain_log import proof_with_causes
 from rekindle.compat.cpu_names import find_cpu
 from rekindle.compat.processor import Suspicion, features_of, suspicions, usual_suspects
 from rekindle.doctor.cpu import probe_cpu
@@ -134,7 +134,7 @@ def audit_for(options: VerifyOptions, progress: Progress) -> Audit:
         return Audit()
     if cpu is None and options.level != "full":
         return Audit(suspects=usual_suspects(package, arch, features))
-    from rekindle.api.inspect import inspect
+    from rekindle.api.inspect_wheel import inspect
 
     progress.stage("reading", "which code asks nothing of the CPU")
     # The interpreter that the checks will run in, and no other that happens to have the package.

@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rekindle.api.explain import with_cause
+from rekindle.api.explain_log import with_cause
 from rekindle.api.extensions import with_own_plan, with_sources
-from rekindle.api.inspect import inspect
-from rekindle.api.plan import this_machine
+from rekindle.api.inspect_wheel import inspect
+from rekindle.api.plan_torch import this_machine
 from rekindle.build import make_order
 from rekindle.build.assertwanted import built_targets
 from rekindle.build.companion import plan_for

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from rekindle.api.build import admit_here, build_one
+from rekindle.api.build_wheels import admit_here, build_one
 from rekindle.api.source import patch_spark, source_status
 from rekindle.build.finish import compare_wheels
 from rekindle.errors import BadInput, StageFailed, reading
@@ -184,7 +184,7 @@ def _rebuild_graft(
 ) -> Rebuilt:
     """The official wheel, grafted again. Nothing of a statement is run: it names a wheel and cards, the tools are
     ours."""
-    from rekindle.api.graft import graft  # needs NumPy, which a build does without
+    from rekindle.api.graft_wheel import graft  # needs NumPy, which a build does without
 
     details = _read_graft_statement(parsed.definition, statement.name)
     beside = [statement.with_name(details.wheel), original.with_name(details.wheel)]
