@@ -33,7 +33,7 @@ LEGS = ("probe", "plan", "check", "fetch", "patch", "build", "inspect", "bundle"
 
 
 def plan() -> Plan:
-    made = api.plan(api.machine_from_flags(gpu=["Tesla K40c"], os="linux"), Wish(beside=("bitsandbytes", "vllm")))
+    made = api.plan(api.machine_from_flags(gpu=["Tesla K40c"], os="linux"), Wish(companions=("bitsandbytes", "vllm")))
     assert made.build is not None
     return made
 

@@ -38,7 +38,7 @@ def wheel(version: str = "3", **fields: Any) -> CompanionPackageWheel:
 
 def tables(*rows: Bounds) -> Facts:
     class Made(Facts):
-        beside = CompanionPackagesFile(
+        packages = CompanionPackagesFile(
             schema=1,
             package={"tiny": ABOUT},
             wheel=tuple(row for row in rows if isinstance(row, CompanionPackageWheel)),

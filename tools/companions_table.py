@@ -20,10 +20,10 @@ def table(facts: Facts) -> str:
         "| package | first – last | newest wheel | cards of it | torch of it | C++ ABI | from source | known by |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for name, about in sorted(facts.beside.package.items()):
-        wheels = newest(row for row in facts.beside.wheel if row.package == name)
-        sources = newest(row for row in facts.beside.source if row.package == name)
-        rows = [row for row in (*facts.beside.wheel, *facts.beside.source) if row.package == name]
+    for name, about in sorted(facts.packages.package.items()):
+        wheels = newest(row for row in facts.packages.wheel if row.package == name)
+        sources = newest(row for row in facts.packages.source if row.package == name)
+        rows = [row for row in (*facts.packages.wheel, *facts.packages.source) if row.package == name]
         ways = Counter(row.how for row in rows)
         known = ", ".join(f"{how} {count}" for how, count in sorted(ways.items())) or about.how
         first = wheels[0] if wheels else None
@@ -44,7 +44,8 @@ def table(facts: Facts) -> str:
 def abis(name: str, facts: Facts) -> str:
     """Where the spelling of strings was measured: the newest and the oldest version with each."""
     rows = sorted(
-        (row for row in facts.beside.wheel if row.package == name and row.abi), key=lambda row: key(row.version)
+        (row for row in facts.packages.wheel if row.package == name and row.abi),
+        key=lambda row: key(row.version),
     )
     said = []
     for abi in ("pre-cxx11", "cxx11"):
@@ -57,7 +58,7 @@ def abis(name: str, facts: Facts) -> str:
 def forks(facts: Facts) -> str:
     """Each fork and stand-in once, with its state."""
     seen: dict[tuple[str, str], CompanionFork] = {}
-    for row in facts.beside.fork:
+    for row in facts.packages.fork:
         seen.setdefault((row.package, row.name), row)
     lines = ["| for | who | state |", "|---|---|---|"]
     for (package, name), row in sorted(seen.items()):

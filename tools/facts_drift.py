@@ -134,7 +134,7 @@ def summary(rows: Iterable[Compared]) -> FactsCheck:
 
 def newest(facts: Facts, package: str, on_index: Iterable[str]) -> Compared:
     """The last version of a companion on the index against the row of the package."""
-    row = facts.beside.package[package]
+    row = facts.packages.package[package]
     found = sorted(set(on_index), key=key)
     if not found:
         return Compared(what=f"{package} newest", outcome="skipped", facts=row.last, note="no index has it")

@@ -86,8 +86,8 @@ def documents() -> dict[str, Document]:
         }, "matrix.toml", (("matrix", "plan", "FILE", "--dry-run", "-q"),)),
     }  # fmt: skip
     found |= _of_a_wheelhouse()
-    for name in ("nvidia", "amd", "cuda", "cudnn", "rocm", "torch", "wheels", "companions", "beside", "cpu", "hazards",
-                 "costs", "images", "sources", "supply", "distros"):  # fmt: skip
+    for name in ("nvidia", "amd", "cuda", "cudnn", "rocm", "torch", "wheels", "companions", "packages", "cpu",
+                 "hazards", "costs", "images", "sources", "supply", "distros"):  # fmt: skip
         value = tomllib.loads((ROOT / "src" / "rekindle" / "facts" / f"{name}.toml").read_text(encoding="utf-8"))
         commands = (
             ("plan", *CARD), ("plan", *CARD, "--with", "xformers,torchvision", "--build"),

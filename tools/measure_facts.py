@@ -35,7 +35,7 @@ _CUDNN = ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12", "nvidia-cudnn-cu11")
 
 
 def measure_facts(
-    *, torch: Sequence[str], cuda: Sequence[str], beside: Sequence[str], images: Sequence[str], listener: Progress
+    *, torch: Sequence[str], cuda: Sequence[str], companions: Sequence[str], images: Sequence[str], listener: Progress
 ) -> FactsCheck:
     """What the tables say against what is measured; see :func:`rekindle.api.facts_check`."""
     facts, places = load_facts(), pip_places()
@@ -50,14 +50,16 @@ def measure_facts(
     for package in ("torchvision", "torchaudio"):
         listener.stage("index", package)
         rows += drift.companions(facts, package, _pythons_found(_wheels(package, places)))
-    listener.stage("index", f"{len(facts.beside.package)} companions")
+    listener.stage("index", f"{len(facts.packages.package)} companions")
     # Many small pages: side by side, so that one slow answer is not waited for as often as there are companions.
     with ThreadPoolExecutor(8) as pool:
         for package, files in zip(
-            facts.beside.package, pool.map(lambda name: _files_of(name, places), facts.beside.package), strict=True
+            facts.packages.package,
+            pool.map(lambda name: _files_of(name, places), facts.packages.package),
+            strict=True,
         ):
             rows.append(drift.newest(facts, package, _stable(files)))
-    for name in beside:
+    for name in companions:
         rows += _beside_rows(facts, name, places, listener)
     for version in torch or facts.releases[:1]:
         listener.stage("wheel", f"torch {version}")
@@ -101,7 +103,7 @@ def _beside_rows(facts: Facts, name: str, places: Places, progress: Progress) ->
             f"nothing is known here about {plain}",
             remedy=f"did you mean {near[0]}?" if near else "rekindle facts show beside lists them",
         )
-    wheels = [row for row in facts.beside.wheel if row.package == package and row.place is None]
+    wheels = [row for row in facts.packages.wheel if row.package == package and row.place is None]
     if version and not any(row.version == version for row in wheels):
         known = ", ".join(dict.fromkeys(row.version for row in wheels)) or "none"
         raise BadInput(f"the tables have no wheel {package} {version} of PyPI; there are {known}")

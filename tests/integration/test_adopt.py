@@ -122,7 +122,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, index: str, *, good: bool = True) 
 def make_plan_with(made: Plan, wish: Wish) -> Plan:
     import msgspec
 
-    return msgspec.structs.replace(made, companions=tuple(one for one in made.companions if one.name in wish.beside))
+    return msgspec.structs.replace(
+        made, companions=tuple(row for row in made.companions if row.name in wish.companions)
+    )
 
 
 @pytest.fixture(scope="module")

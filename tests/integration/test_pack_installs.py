@@ -202,7 +202,7 @@ def test_a_windows_machine_with_a_gtx_1080(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PIP_INDEX_URL", own)
     target = machine_from_flags(gpu=["GTX 1080"], os="windows", python="3.12")
     options = PackOptions(out=tmp_path / "pack", index=official, python_too=False)
-    made = packing.pack(target, Wish(beside=("xformers",), python="3.12"), options)
+    made = packing.pack(target, Wish(companions=("xformers",), python="3.12"), options)
     chosen = {package.name: package.version for package in made.packages}
     assert (made.torch, made.variant, made.system, made.arch) == ("2.7.0", "cu126", "windows", "x86_64")
     assert chosen["torch"] == "2.7.0+cu126" and chosen["xformers"] == "0.0.30", "not the torch that xformers' index has"

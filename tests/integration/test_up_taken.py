@@ -82,7 +82,7 @@ from rekindle.model.verify import VerifyReport
 def verify(**asked):
     said = os.environ["SAID"]
     with open(said, "w") as file:
-        file.write(repr((asked["beside"], asked["gpu"])))
+        file.write(repr((asked["companions"], asked["gpu"])))
     return VerifyReport(verdict="proven", passed=1)
 
 def shot(where, call):
@@ -164,7 +164,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 def built(journey: dict[str, Any]) -> dict[str, str | None]:
-    return {one["name"]: one.get("wheel_sha256") for one in journey["beside"]}
+    return {one["name"]: one.get("wheel_sha256") for one in journey["companions"]}
 
 
 def statuses(journey: dict[str, Any]) -> dict[str, str]:
@@ -180,7 +180,7 @@ def test_a_torch_built_before_gets_its_companion_however_often_it_is_cut(world: 
     assert journey["verdict"].startswith(names), "what could not be had is said, and the torch is good without it"
     assert statuses(journey)["torchvision"] == "done" and "fetch" not in statuses(journey)
     assert (world.root / "said").read_text() == "(('torchvision',), False)", "proven together, in one environment"
-    vision = next(one for one in journey["beside"] if one["name"] == "torchvision")
+    vision = next(one for one in journey["companions"] if one["name"] == "torchvision")
     with zipfile.ZipFile(vision["wheel"]) as inside:
         metadata = next(name for name in inside.namelist() if name.endswith("METADATA"))
         assert b"Requires-Dist: torch==2.6.0+rekindle.cpu\n" in inside.read(metadata), "exactly this torch"

@@ -39,8 +39,8 @@ def answer(ask: dict[str, Any], *, by_name: bool = False) -> Plan:
     given = {name: ask[name] for name in keys if name in ask}
     machine = machine_from_flags(facts, gpu=gpu, memory=ask.get("memory_gib"), **given)
     wish = Wish(**{name: ask[name] for name in WISHED if name in ask})
-    wish = Wish(**{**_fields(wish), "build": ask.get("build", False), "beside": tuple(ask.get("with", ()))})
-    if wish.beside or "for" in ask:
+    wish = Wish(**{**_fields(wish), "build": ask.get("build", False), "companions": tuple(ask.get("with", ()))})
+    if wish.companions or "for" in ask:
         return api.plan(machine, wish, wheelhouses=[], app=ask.get("for"), proofs=[])
     return make_plan(machine, wish, facts)
 

@@ -43,13 +43,13 @@ def facts_check(
     *,
     torch: Sequence[str] = (),
     cuda: Sequence[str] = (),
-    beside: Sequence[str] = (),
+    companions: Sequence[str] = (),
     images: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> FactsCheck:
     """Measure again, in a source tree. Without names: the index pages, the newest torch wheel and the newest ptxas.
 
-    ``beside`` names companions whose newest wheel is read: its torch, and the GPU code inside. ``images`` names
+    ``companions`` names companions whose newest wheel is read: its torch, and the GPU code inside. ``images`` names
     container images (``all``: those that exports pin) whose registry is asked for their digest alone.
     """
     tools = Path(__file__).parents[3] / "tools"
@@ -61,6 +61,6 @@ def facts_check(
     if str(tools) not in sys.path:
         sys.path.append(str(tools))
     measured: FactsCheck = importlib.import_module("measure_facts").measure_facts(
-        torch=torch, cuda=cuda, beside=beside, images=images, listener=progress or Silent()
+        torch=torch, cuda=cuda, companions=companions, images=images, listener=progress or Silent()
     )
     return measured

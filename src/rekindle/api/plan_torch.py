@@ -37,12 +37,12 @@ def plan(
     """Which torch runs on a machine (default: this one), how to get it, and why.
 
     ``wheelhouses`` are directories or addresses of wheels built before; one that fits is preferred to a build. Without
-    any, those configured in ``REKINDLE_WHEELHOUSES`` are asked; one that does not answer is a warning. ``wish.beside``
-    names companions (``("xformers", "triton")``): the plan's ``companions`` says what becomes of each. ``taken`` names
-    a torch that is built already: of a build, nothing of torch's own is left to do. ``app`` is an application
-    (``"comfyui"``) or its folder: the torch that its version takes, or the version of it that takes the machine's
-    torch. ``proofs`` are folders, files or addresses of records that people shared (without any: ``REKINDLE_PROOFS``);
-    what they say of the plan is told with it, and never decides it.
+    any, those configured in ``REKINDLE_WHEELHOUSES`` are asked; one that does not answer is a warning.
+    ``wish.companions`` names packages (``("xformers", "triton")``): the plan's ``companions`` says what becomes of
+    each. ``taken`` names a torch that is built already: of a build, nothing of torch's own is left to do. ``app`` is an
+    application (``"comfyui"``) or its folder: the torch that its version takes, or the version of it that takes the
+    machine's torch. ``proofs`` are folders, files or addresses of records that people shared (without any:
+    ``REKINDLE_PROOFS``); what they say of the plan is told with it, and never decides it.
 
     >>> from rekindle.plan.describe import machine_from_flags
     >>> made = plan(machine_from_flags(gpu=["Tesla K40c"], os="windows"))
@@ -59,7 +59,7 @@ def plan(
         return make_plan(target, wanted, wheelhouse=wheels, inputs=inputs, notices=silent)
 
     def make_beside(wanted: Wish) -> Plan:
-        if not wanted.beside:
+        if not wanted.companions:
             return make(wanted)
         from rekindle.plan.companions import plan_companions
 

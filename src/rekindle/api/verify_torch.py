@@ -59,7 +59,7 @@ def verify(options: VerifyOptions | None = None, *, progress: Progress | None = 
         report = prove.prove_wheel(host, wheel, trial, progress=listener)
     else:
         named = chosen.package or "torch"
-        report = prove.prove_installed(host, trial, package=named, beside=chosen.beside, progress=listener)
+        report = prove.prove_installed(host, trial, package=named, companions=chosen.companions, progress=listener)
     # A run with settings of the user's own says nothing about the wheel as others use it.
     if audit.place is not None and not chosen.only and not chosen.env:
         keep_trials(report, audit.place)

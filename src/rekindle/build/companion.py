@@ -134,7 +134,7 @@ def package_settings(project: str, version: str, plan: Plan, platform: str) -> t
     architectures its wheel will hold."""
     facts = load_facts()
     kind = plan.backend
-    for row in facts.beside.source:
+    for row in facts.packages.source:
         if row.package != project or kind not in row.backends or platform not in row.platforms:
             continue
         if version != "0" and not compare(row.since or row.version, version) <= 0 <= compare(row.version, version):

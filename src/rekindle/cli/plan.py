@@ -70,7 +70,7 @@ def machine_and_wish(session: Session) -> tuple[Machine, Wish]:
     flags = {name: value for name in _DESCRIBES + _TOOLCHAIN if (value := getattr(args, name)) is not None}
     asked = session.read_named(Wish.__struct_fields__)
     asked["settings"] = read_settings(asked.get("settings", ()))
-    asked["beside"] = read_companions(asked.get("beside", ()))
+    asked["companions"] = read_companions(asked.get("companions", ()))
     for values in (flags, asked):
         if "compiler" in values:  # a toolset (14.29) is the compiler 19.29
             values["compiler"] = values["compiler"].replace("msvc-14.", "msvc-19.")

@@ -30,7 +30,7 @@ def run(session: Session) -> Answer:
         return show_then_ask(session, show, f"{capital(summarise_plan(plan))}?")
 
     args = session.args
-    settings, beside = read_settings(args.settings), read_companions(args.beside)
-    wish = session.options(Wish, settings=settings, beside=beside, python=None)
+    settings, companions = read_settings(args.settings), read_companions(args.companions)
+    wish = session.options(Wish, settings=settings, companions=companions, python=None)
     journey = api.up(session.options(UpOptions, wish=wish), confirm=confirm, progress=session.progress)
     return Answer(journey, good=journey.arrived)

@@ -28,14 +28,16 @@ def run(session: Session) -> Answer:
         raise BadInput("--sign signs a record", remedy="add --share RECORD.json")
     if args.wheel and args.package:
         raise BadInput("--package goes with an installed package, not with --wheel")
-    if args.beside and (args.wheel or args.events):
+    if args.companions and (args.wheel or args.events):
         remedy = "give its interpreter with --python EXE"
         raise BadInput("--with proves companions of an installed torch", remedy=remedy)
     if args.share and not (args.wheel or args.events):
         api.check_shareable()
     saved = place_for(args.save, "verify.json") if args.save else None
-    beside = read_companions(args.beside)
-    options = session.options(VerifyOptions, env=dict(read_settings(args.env, "--env")), beside=beside, save=saved)
+    companions = read_companions(args.companions)
+    options = session.options(
+        VerifyOptions, env=dict(read_settings(args.env, "--env")), companions=companions, save=saved
+    )
     report = api.verify(options, progress=session.progress)
     if args.html:
         written = place_for(args.html, "verify.html")

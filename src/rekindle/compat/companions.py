@@ -70,13 +70,15 @@ class CompanionFinding(NamedTuple):
 
 def find_package(name: str, facts: Facts) -> str | None:
     """The package people mean by a name: ``flash_attn``, ``FlashAttention``."""
-    rows = facts.beside.package.items()
+    rows = facts.packages.package.items()
     return next((p for p, row in rows if _plain_name(name) in map(_plain_name, (p, *row.names))), None)
 
 
 def near_packages(name: str, facts: Facts) -> list[str]:
     """Names that look like this one."""
-    by_name = {_plain_name(n): package for package, row in facts.beside.package.items() for n in (package, *row.names)}
+    by_name = {
+        _plain_name(n): package for package, row in facts.packages.package.items() for n in (package, *row.names)
+    }
     near = difflib.get_close_matches(_plain_name(name), by_name, n=3, cutoff=0.6)
     return list(dict.fromkeys(map(by_name.__getitem__, near)))
 
@@ -87,11 +89,11 @@ def _plain_name(name: str) -> str:
 
 def judge(package: str, at: TorchSurroundings, facts: Facts, *, version: str = "") -> CompanionFinding:
     """The best way to ``package`` beside ``at``; ``version`` is a condition of the user's own."""
-    about = facts.beside.package[package]
+    about = facts.packages.package[package]
     if (beyond := _missing_version(package, about, version)) is not None:
         return CompanionFinding(package, "none", None, None, (beyond,))
     wheels, sources = _newest_first(package, facts)
-    forks = [row for row in facts.beside.fork if row.package == package]
+    forks = [row for row in facts.packages.fork if row.package == package]
     stand_ins = tuple(row for row in forks if row.stands_in and not refusals(row, at, facts))
     refused: list[RefusedRow] = []
     away: list[RefusedRow] = []
@@ -139,7 +141,7 @@ def _newest_first(package: str, facts: Facts) -> tuple[list[CompanionPackageWhee
     def rows(table: Iterable[_Some]) -> list[_Some]:
         return sorted((row for row in table if row.package == package), key=lambda row: key(row.version), reverse=True)
 
-    return rows(facts.beside.wheel), rows(facts.beside.source)
+    return rows(facts.packages.wheel), rows(facts.packages.source)
 
 
 def _first_fitting(

@@ -230,7 +230,7 @@ def _is_measured(event: Event, scene: Scene) -> bool:
 
 def _fitting_torch(package: str, version: str, scene: Scene) -> str | None:
     """The torch a release of a companion was made for, as a specifier; None where nobody knows."""
-    for row in scene.facts.beside.wheel:
+    for row in scene.facts.packages.wheel:
         if row.package == package and row.torch and f"{row.version}.".startswith(f"{version}."):
             return row.torch
     for pair in scene.facts.companions.companion:
@@ -257,7 +257,7 @@ def _right_pair(event: Event, scene: Scene) -> dict[str, str]:
     """Which torch the companion is for, and the command that brings the companion for this torch."""
     package, torch = event.values.get("package", ""), scene.values.get("torch_version", "")
     made_for = _fitting_torch(package, event.values.get("version", ""), scene) or ""
-    rows = (row for row in scene.facts.beside.wheel if row.package == package and row.torch)
+    rows = (row for row in scene.facts.packages.wheel if row.package == package and row.torch)
     fitting = next((row.version for row in rows if _holds(row.torch or "", torch)), None)
     release = minor(fitting) if fitting else scene.facts.companion_release(package, torch)
     return some(
@@ -317,7 +317,7 @@ def _package_of(event: Event, scene: Scene) -> str | None:
     """The companion a message is about: the longest of the names in it."""
     values = event.values
     said = " ".join((values.get("package", ""), values.get("library", ""), event.evidence)).lower().replace("-", "_")
-    rows = {package: row.module.lower() for package, row in scene.facts.beside.package.items()}
+    rows = {package: row.module.lower() for package, row in scene.facts.packages.package.items()}
     named = {**rows, **{package: package for package in _OF_ONE_RELEASE}}
     there = [package for package, module in named.items() if re.search(rf"(?<![a-z]){module}(?![a-z])", said)]
     return max(there, key=lambda package: len(named[package]), default=None)

@@ -75,7 +75,7 @@ class _CompanionsFile(FactsFile, frozen=True, kw_only=True):
 
 
 class CompanionPackagesFile(FactsFile, frozen=True, kw_only=True):
-    """``beside.toml``: what is known to run beside torch."""
+    """``packages.toml``: what is known to run beside torch."""
 
     package: dict[str, companion.CompanionPackage]
     wheel: tuple[companion.CompanionPackageWheel, ...]
@@ -250,7 +250,7 @@ class Facts:
     probes: _ProbesFile
     wheels: _WheelsFile
     companions: _CompanionsFile
-    beside: CompanionPackagesFile
+    packages: CompanionPackagesFile
     rocm: _RocmFile
     nvidia: _NvidiaFile
     amd: _ChipsFile

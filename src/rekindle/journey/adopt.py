@@ -119,7 +119,7 @@ class _Adopting(SwapForecast):
     @functools.cached_property
     def order(self) -> InstallOrder:
         """What is installed where; of the companions those that the environment holds already."""
-        staying = tuple(row for row in self.plan.companions if row.comes and row.name in self.beside)
+        staying = tuple(row for row in self.plan.companions if row.comes and row.name in self.installed_companions)
         return InstallOrder(
             host=self.host,
             python=self.python,
@@ -259,14 +259,14 @@ class _Adopting(SwapForecast):
     def _install(self, requests: tuple[Request, ...], foreseen: Foreseen) -> Keeping:
         """Take out what cannot stay, put in what was foreseen, and say what is to be kept of it."""
         self.progress.stage("swap", f"into {self.python}")
-        host, beside = self.host, self.beside
+        host, companions = self.host, self.installed_companions
         if self.goes:
             argv = [*pip_of(host, self.python), "uninstall", "--yes", *self.goes]
             installing.run_logged(argv, self.workspace.new_log("adopt"), self.progress)
         installed = installing.install(self.order, requests, foreseen)
         now = ask_contents(host, self.python, files=True)
         pins = pinned(requests, installed.packages)
-        staying = [beside[companion.name] for companion in self.order.plan.companions]
+        staying = [companions[companion.name] for companion in self.order.plan.companions]
         pins |= {name: now.versions[name] for name in staying if name in now.versions}
         return Keeping(
             root=self.root,
@@ -282,9 +282,13 @@ class _Adopting(SwapForecast):
         file = self.workspace.reports / "adopted-plan.json"
         write_atomically(file, encode(self.plan))
         there = ask_contents(self.host, self.python, files=True).versions
-        names = [each.name for each in self.plan.companions if each.comes and self.beside.get(each.name) in there]
-        beside, inner = tuple(provable(names)), Within(self.progress)
-        return verify(python=self.python, level=self.options.level, plan=file, beside=beside, progress=inner)
+        names = [
+            each.name
+            for each in self.plan.companions
+            if each.comes and self.installed_companions.get(each.name) in there
+        ]
+        companions, inner = tuple(provable(names)), Within(self.progress)
+        return verify(python=self.python, level=self.options.level, plan=file, companions=companions, progress=inner)
 
     def undo(self) -> Adoption:
         """Everything as it was before the first adoption."""

@@ -52,7 +52,7 @@ class SwapForecast:
         return ask_contents(self.host, self.python)
 
     @functools.cached_property
-    def beside(self) -> dict[str, str]:
+    def installed_companions(self) -> dict[str, str]:
         """The companions of our tables that it holds: their name in the tables, and as installed."""
         named = {find_package(name, load_facts()): name for name in self.held.versions}
         left_out = ("torch", *PAIRED_PACKAGES, self.found.app.package)
@@ -60,8 +60,8 @@ class SwapForecast:
 
     @functools.cached_property
     def plan(self) -> Plan:
-        asked, beside = self.options, tuple(self.beside)
-        wish = Wish(torch=asked.torch, variant=asked.variant, python=self.interpreter.short, beside=beside)
+        asked, companions = self.options, tuple(self.installed_companions)
+        wish = Wish(torch=asked.torch, variant=asked.variant, python=self.interpreter.short, companions=companions)
         if not asked.wheel:
             return make_plan(this_machine(), wish, app=self.found.use)
         torch = next((wheel for wheel in asked.wheel if wheel.name.startswith("torch-")), None)
@@ -106,7 +106,7 @@ class SwapForecast:
             if there.get(name) != version:
                 yield AdoptionChange(name=name, from_=there.get(name), to=version, why=reasons[name])
         for companion in self.plan.companions:
-            now = there.get(self.beside.get(companion.name, ""))
+            now = there.get(self.installed_companions.get(companion.name, ""))
             if now is not None and companion.comes and companion.version != now:
                 yield AdoptionChange(name=companion.name, from_=now, to=companion.version, why=companion.why)
         for name, why in self.goes.items():
@@ -120,18 +120,20 @@ class SwapForecast:
             return {}
         lone = [name for name in PAIRED_PACKAGES if name in there and name not in self.coming]
         gone = dict.fromkeys(lone, f"none was published for torch {self.plan.torch}")
-        packages = load_facts().beside.package
+        packages = load_facts().packages.package
         for companion in self.plan.companions:
-            compiled = companion.name in self.beside and packages[companion.name].kind == "extension"
+            compiled = companion.name in self.installed_companions and packages[companion.name].kind == "extension"
             if compiled and companion.answer in ("none", "build", "alternative"):
-                gone[self.beside[companion.name]] = companion.why
+                gone[self.installed_companions[companion.name]] = companion.why
         return gone
 
     def conflicts(self) -> tuple[str, ...]:
         """What the application, its extensions and other packages want instead, in words; and which can be left out."""
         markers = marker_values(self.interpreter.short, self.interpreter.version)
         stated = [*wanted_packages(self.found, self.coming, markers)]
-        exchanged = {self.beside.get(companion.name) for companion in self.plan.companions if companion.comes}
+        exchanged = {
+            self.installed_companions.get(companion.name) for companion in self.plan.companions if companion.comes
+        }
         for package in self.held.packages:
             if str(canonicalize_name(package.name)) not in {*self.coming, *self.goes, *exchanged}:
                 who = f"{package.name} {package.version}"

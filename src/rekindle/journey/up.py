@@ -427,7 +427,7 @@ class _PlannedUp:
             level=self.options.level,
             plan=self.workspace.plan,
             gpu=False if apart else None,
-            beside=tuple(provable([*dict.fromkeys((*there, *built))])),
+            companions=tuple(provable([*dict.fromkeys((*there, *built))])),
             progress=self.walk.inner,
         )
         about = {"wheel_sha256": installed.wheel_sha256, "environment_digest": installed.fingerprint}
@@ -456,7 +456,7 @@ class _PlannedUp:
             legs=tuple(self.walk.legs),
             plan=self.plan,
             verification=proof,
-            beside=self.built_companions,
+            companions=self.built_companions,
             python=python,
             report=None if self.options.dry_run else str(self.workspace.reports / "report.html"),
             card=self.card,

@@ -154,7 +154,7 @@ class JetPack(Row, frozen=True, kw_only=True):
 
 class Flavour(Row, frozen=True, kw_only=True):
     """A kind of published wheel: ``cu126`` of torch 2.7, with its architectures per platform. A platform that is
-    missing has no such wheel. ``only`` limits it to some patch releases. ``beside`` are the versions of torchvision and
+    missing has no such wheel. ``only`` limits it to some patch releases. ``companions`` are the torchvision and
     torchaudio on an index of its own maker, ``url`` is a wheel that lies on no index."""
 
     torch: str
@@ -169,7 +169,7 @@ class Flavour(Row, frozen=True, kw_only=True):
     gfx: dict[Platform, tuple[Gfx, ...]] = {}
     untested: dict[Platform, tuple[Gfx, ...]] = {}
     xpu: dict[Platform, tuple[Xe, ...]] = {}
-    beside: dict[str, str] = {}
+    companions: dict[str, str] = {}
     platforms: tuple[Platform, ...] = ()
     pythons: dict[Platform, tuple[str, ...]] = {}
     only: tuple[str, ...] = ()

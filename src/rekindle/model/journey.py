@@ -62,7 +62,7 @@ class BuiltCompanion(Part, frozen=True, kw_only=True):
 
 class Journey(Document, frozen=True, kw_only=True):
     """``goal``: the demo's spark or a torch. ``failure``: the build that ended it. ``card`` was told before the
-    question; ``keeps`` are files that keep others from replacing torch, ``beside`` companions of a torch built here."""
+    question; ``keeps`` are files that keep others from replacing torch, ``companions`` those of a torch built here."""
 
     goal: str
     arrived: bool
@@ -73,7 +73,7 @@ class Journey(Document, frozen=True, kw_only=True):
     plan: Plan | None = None
     wheel: str | None = None
     wheel_sha256: str | None = None
-    beside: tuple[BuiltCompanion, ...] = ()
+    companions: tuple[BuiltCompanion, ...] = ()
     inspection: WheelReport | None = None
     verification: VerifyReport | None = None
     failure: BuildFailure | None = None

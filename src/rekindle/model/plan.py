@@ -94,7 +94,7 @@ class Wish(Part, frozen=True, kw_only=True):
     ``torch`` is a version (``2.1``: any 2.1), a condition (``>=2.1,<2.4``) or a flavour (``2.8.0+cu128``). The
     toolchain values are what was asked for by hand; what a machine merely has is in its :class:`Machine`. ``origin`` is
     where sources come from: git, tarball, debian, or a directory. ``settings`` are the build's own switches by hand
-    (``USE_PRECOMPILED_HEADERS=1``); they win over the plan's. ``beside`` are companions: names, or names with versions
+    (``USE_PRECOMPILED_HEADERS=1``); they win over the plan's. ``companions`` are names, or names with versions
     (``xformers==0.0.30``). ``serve`` decides for a box of different cards: one torch for all of them where there is one
     (so it is where nothing is said), or the newest torch of the newest card. ``without_cudnn`` takes a wheel whose
     cuDNN has no code for a card: there cuDNN is switched off at run time."""
@@ -109,7 +109,7 @@ class Wish(Part, frozen=True, kw_only=True):
     build: bool = False
     origin: str | None = None
     settings: tuple[tuple[EnvName, Line], ...] = ()
-    beside: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
     serve: Literal["all", "newest"] | None = None
     without_cudnn: bool = False
 

@@ -41,7 +41,7 @@ class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
     only          these checks alone (stars allowed)
     plan          the file of a plan: version and settings must be as planned
     gpu           False claims nothing about a GPU; None asks for a kernel on one where the package was built for one
-    beside        companions of an installed torch: each is imported, and one operation held against its reference
+    companions    those of an installed torch: each is imported, and one operation held against its reference
     dependencies  install what the wheel asks for, looked for in ``find_links`` too
     sandbox       auto tries a wheel that was not built here without network and home, where bubblewrap can do that
     save, junit   where the report is written"""
@@ -56,7 +56,7 @@ class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
     only: tuple[str, ...] = ()
     plan: Path | None = None
     gpu: bool | None = None
-    beside: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
     dependencies: bool = True
     find_links: tuple[str, ...] = ()
     sandbox: Literal["auto", "yes", "no"] = "auto"

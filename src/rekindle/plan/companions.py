@@ -41,7 +41,7 @@ def read_wanted(names: Sequence[str], facts: Facts) -> dict[str, str]:
         package = known.find_package(match["name"], facts)
         if package is None:
             near = known.near_packages(match["name"], facts)
-            listed = ", ".join(sorted(facts.beside.package))
+            listed = ", ".join(sorted(facts.packages.package))
             hint = f"did you mean {' or '.join(near)}?" if near else f"our tables know {listed}"
             raise BadInput(f"nothing is known here about {match['name']}", remedy=hint)
         version = match["version"].replace(" ", "")
@@ -55,8 +55,8 @@ def read_wanted(names: Sequence[str], facts: Facts) -> dict[str, str]:
 
 def plan_companions(machine: Machine, wish: Wish, facts: Facts, planner: Planner) -> Plan:
     """The plan for ``wish`` with its companions judged; where the torch is free, one that serves most of them."""
-    wanted = read_wanted(wish.beside, facts)
-    alone = msgspec.structs.replace(wish, beside=())
+    wanted = read_wanted(wish.companions, facts)
+    alone = msgspec.structs.replace(wish, companions=())
 
     def judged(plan: Plan) -> tuple[Plan, tuple[CompanionFinding, ...]]:
         return plan, _align_versions(_judge_all(plan, machine, wish, wanted, facts), wanted, facts)
@@ -96,7 +96,7 @@ def _align_versions(
     for finding in findings:
         # Sources ask for what the wheel made of them does.
         row, same = finding.row, (finding.package, finding.version)
-        wheels = facts.beside.wheel if isinstance(row, CompanionSource) else ()
+        wheels = facts.packages.wheel if isinstance(row, CompanionSource) else ()
         of_sources = next((wheel.brings for wheel in wheels if (wheel.package, wheel.version) == same), {})
         brings = row.brings if isinstance(row, CompanionPackageWheel) else of_sources
         clash = next((name for name, version in brings.items() if asked.get(name, (version,))[0] != version), None)
@@ -118,7 +118,7 @@ def _align_versions(
 
 def with_all_companions(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Plan:
     """The plan as it is, with every package of the tables judged beside its torch."""
-    findings = _judge_all(plan, machine, wish, dict.fromkeys(facts.beside.package, ""), facts)
+    findings = _judge_all(plan, machine, wish, dict.fromkeys(facts.packages.package, ""), facts)
     companions = tuple(describe(finding, plan, machine, facts) for finding in findings)
     return msgspec.structs.replace(plan, companions=companions)
 

@@ -27,9 +27,9 @@ def install_requests(assessed: Assessed, question: Question) -> tuple[tuple[Requ
     requests = [_torch_request(candidate, flavour, question)]
     left_out: list[Reason] = []
     if requests[0].url is None and flavour.publisher == "pytorch":
-        beside, left_out = _companion_requests(candidate, flavour, requests[0], question)
-        requests += beside
-    for name, version in flavour.beside.items():
+        companions, left_out = _companion_requests(candidate, flavour, requests[0], question)
+        requests += companions
+    for name, version in flavour.companions.items():
         extras = requests[0].extras if name == "torchvision" else ()
         why = f"the one made for torch {candidate.torch}, from the same index"
         requests.append(Request(name=name, version=version, extras=extras, index=flavour.index, why=why))

@@ -33,7 +33,7 @@ def _show_journey(journey: Journey, screen: Screen) -> None:
     places = [
         ("workspace", journey.workspace),
         ("wheel", journey.wheel),
-        *(("", companion.wheel) for companion in journey.beside),
+        *(("", companion.wheel) for companion in journey.companions),
         ("python", journey.python),
         ("report", journey.report),
         *(("keeps torch" if number == 0 else "", place) for number, place in enumerate(journey.keeps)),

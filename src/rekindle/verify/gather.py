@@ -37,7 +37,7 @@ class Claim:
     gpu: bool
     gpus: int = 0
     emulated: bool = False
-    beside: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
     foretold: tuple[ForetoldFailure, ...] = ()
 
 
@@ -180,7 +180,7 @@ def required_checks(claim: Claim) -> tuple[str, ...]:
         # Without any GPU in sight the first one's checks are owed all the same.
         for id in [*minimum["gpu_smoke"], *(minimum["gpu_full"] if full else ())]:
             ids += [id.replace("*", str(number)) for number in range(max(1, claim.gpus))] if "*" in id else [id]
-    return (*ids, *claim.beside)
+    return (*ids, *claim.companions)
 
 
 def judge(checks: Sequence[VerifyCheck], claim: Claim) -> tuple[Verdict, tuple[Missing, ...]]:

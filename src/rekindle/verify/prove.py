@@ -60,8 +60,8 @@ def prove_wheel(host: Host, wheel: Path, trial: Trial, *, progress: Progress) ->
     brings its torch along: that torch is proven, and the companion's operation beside it."""
     state = file_state(wheel)
     subject = read_subject(wheel)
-    beside = provable([subject.distribution])
-    package = "torch" if beside else subject.package
+    companions = provable([subject.distribution])
+    package = "torch" if companions else subject.package
     _refuse_unknown(package)
     sha256 = sha256_of(wheel)
     isolation = judge_wheel(subject, sha256, trial.sandbox, trial.gpu)
@@ -77,7 +77,7 @@ def prove_wheel(host: Host, wheel: Path, trial: Trial, *, progress: Progress) ->
                 extra=extra_packages(subject),
                 dependencies=trial.dependencies,
                 # The torch it was compiled against may lie beside it, and nowhere else.
-                find_links=(*trial.find_links, *([str(wheel.parent)] if beside else [])),
+                find_links=(*trial.find_links, *([str(wheel.parent)] if companions else [])),
                 wheels_only=isolation.wheels_only,
                 progress=progress,
             )
@@ -93,14 +93,16 @@ def prove_wheel(host: Host, wheel: Path, trial: Trial, *, progress: Progress) ->
             command=(str(exe),), env=trial.env, package=package, subject=wheel.name, environment=about, sandbox=box
         )
         progress.stage("verifying", wheel.name)
-        if not beside:
+        if not companions:
             trial = msgspec.structs.replace(trial, expect={"version": subject.version, **trial.expect})
-        return about_wheel(run_checks(target, trial, beside=beside, progress=progress), wheel, sha256, state)
+        return about_wheel(run_checks(target, trial, companions=companions, progress=progress), wheel, sha256, state)
 
 
 @disk_errors()
-def prove_installed(host: Host, trial: Trial, package: str, beside: Sequence[str], progress: Progress) -> VerifyReport:
-    """Try the package that an interpreter already has, and the companions ``beside`` it."""
+def prove_installed(
+    host: Host, trial: Trial, package: str, companions: Sequence[str], progress: Progress
+) -> VerifyReport:
+    """Try the package that an interpreter already has, and the ``companions`` beside it."""
     _refuse_unknown(package)
     interpreter = installed_python(host, trial.python)
     path = interpreter.path
@@ -111,7 +113,7 @@ def prove_installed(host: Host, trial: Trial, package: str, beside: Sequence[str
         remedy = "give the right interpreter with --python EXE, or a wheel with --wheel FILE"
         raise BadInput(f"{path} (Python {interpreter.short}) has no {package}", remedy=remedy)
     progress.stage("verifying", target.subject)
-    return run_checks(target, trial, beside=beside, progress=progress)
+    return run_checks(target, trial, companions=companions, progress=progress)
 
 
 def installed_python(host: Host, given: str | None) -> Interpreter:

@@ -38,19 +38,19 @@ _SETUPTOOLS = ("setuptools", "pkg_resources", "_distutils_hack")
 
 
 def run_checks(
-    target: Target, trial: Trial = SMOKE, *, beside: Sequence[str] = (), progress: Progress | None = None
+    target: Target, trial: Trial = SMOKE, *, companions: Sequence[str] = (), progress: Progress | None = None
 ) -> VerifyReport:
-    """Every check of the trial's level in the target's Python; then its suspects, and the companions ``beside`` it."""
+    """Every check of the trial's level in the target's Python; then its suspects, and the ``companions`` beside it."""
     started = time.monotonic()
     gathered = Gathering(LiveHost(), progress or Silent(), target.environment)
-    companions = companion_rows(beside)
+    rows = companion_rows(companions)
     asked = ("package", "patience", "cpu", "cpu_features", "no_import", "no_import_remedy", "inline")
     request = {name: getattr(target, name) for name in asked} | {
         "level": trial.level,
         "only": trial.only,
         "expect": trial.expect,
         "operators": [{"id": row.call.id, "call": row.call.call} for row in trial.suspects if row.call is not None],
-        "beside": companions,
+        "companions": rows,
     }
     with tempfile.TemporaryDirectory(prefix="rekindle-verify-", ignore_cleanup_errors=True) as folder:
         if trial.level == "full":
@@ -62,8 +62,10 @@ def run_checks(
     emulated = target.cpu is not None
     promised = bool(trial.expect.get("cuda") or trial.expect.get("rocm"))
     gpu = False if emulated or trial.gpu is False else promised or trial.gpu
-    owed = tuple(f"with.{row['name']}" for row in companions)
-    claim = gathered.claim(target.package, trial.level, gpu, emulated=emulated, beside=owed, foretold=trial.foretold)
+    owed = tuple(f"with.{row['name']}" for row in rows)
+    claim = gathered.claim(
+        target.package, trial.level, gpu, emulated=emulated, companions=owed, foretold=trial.foretold
+    )
     seconds, tried, only = time.monotonic() - started, outcomes(trial.suspects, gathered.trials), bool(trial.only)
     return gathered.report(claim, subject=target.subject, seconds=seconds, only=only, operators=tried)
 

@@ -85,17 +85,17 @@ def settings_words(shell: Mapping[str, str], given: Mapping[str, str]) -> str:
     return " ".join(words)
 
 
-class BesideCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A row of ``beside.toml``: what Python imports, the operation, and whether it needs a GPU."""
+class CompanionCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A row of ``companions.toml``: what Python imports, the operation, and whether it needs a GPU."""
 
     module: str
     call: str
     gpu: bool = False
 
 
-def load_table() -> dict[str, BesideCheck]:
+def load_table() -> dict[str, CompanionCheck]:
     """The companions of which an operation is known."""
-    return read_beside(__file__, "beside.toml", dict[str, BesideCheck])
+    return read_beside(__file__, "companions.toml", dict[str, CompanionCheck])
 
 
 def provable(names: Sequence[str]) -> list[str]:

@@ -104,7 +104,7 @@ def test_each_way_to_a_proof(told: dict[str, str], way: str, runs: Runs, tmp_pat
     )
     ((name, asked),) = runs.seen
     assert name == way and ("cache" not in asked or asked["cache"] == tmp_path / "cache" / "rekindle")
-    assert way != "prove_installed" or (asked["package"], asked["beside"]) == ("torch", ())
+    assert way != "prove_installed" or (asked["package"], asked["companions"]) == ("torch", ())
 
 
 def test_a_cpu_is_tried_with_a_wheel(runs: Runs) -> None:

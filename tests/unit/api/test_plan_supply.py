@@ -123,7 +123,7 @@ def test_the_path_of_a_machine_without_a_file_is_no_profile(where: str) -> None:
 def test_companions_and_an_application_are_planned_for_where_they_are_named() -> None:
     card = api.machine_from_flags(gpu=["RTX 3060"], os="linux", arch="x86_64", driver="570.86")
     assert api.plan(card, Wish(python="3.12"), wheelhouses=()).companions == ()
-    beside = api.plan(card, Wish(python="3.12", beside=("triton",)), wheelhouses=())
+    beside = api.plan(card, Wish(python="3.12", companions=("triton",)), wheelhouses=())
     assert [one.name for one in beside.companions] == ["triton"]
     for wish in (Wish(python="3.12"), None):
         for_app = api.plan(card, wish, wheelhouses=(), app="comfyui")

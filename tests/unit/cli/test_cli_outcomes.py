@@ -224,7 +224,7 @@ def test_a_plan_is_a_yes_where_it_has_an_answer(replace: Replace, monkeypatch: p
         assert run("plan --gpu sm_86 --torch 2.6 --with a,b==1 --with 'c>=1,<2' --wheelhouse w").good is good
         assert not remembered.words and planned.words[0] == machine
         wish = planned.words[1]
-        assert (wish.torch, wish.beside, wish.build) == ("2.6", ("a", "b==1", "c>=1,<2"), False)
+        assert (wish.torch, wish.companions, wish.build) == ("2.6", ("a", "b==1", "c>=1,<2"), False)
         assert planned.named["wheelhouses"] == ["w"] and planned.named["proofs"] is None
     run("plan --gpu sm_86 --compiler msvc-14.29", json=True, quiet=False)
     assert remembered.named == {"other_machine": False}
@@ -294,7 +294,7 @@ def test_a_proof_is_written_where_it_was_wished(replace: Replace, tmp_path: Path
     assert page.words == (report, tmp_path / "verify.html")
     assert shared.words == (report, tmp_path / "proof.json") and shared.named == {"sign": "me"}
     run("verify --with a,b")
-    assert (proved.words[0].gpu, proved.words[0].dependencies, proved.words[0].beside) == (None, True, ("a", "b"))
+    assert (proved.words[0].gpu, proved.words[0].dependencies, proved.words[0].companions) == (None, True, ("a", "b"))
 
 
 def test_a_record_that_cannot_be_is_refused_before_minutes_of_checks(

@@ -298,7 +298,7 @@ def test_three_names_that_look_alike_at_most() -> None:
     names = {f"abcdef{letter}": ABOUT for letter in "ghijk"}
 
     class Made(Facts):
-        beside = CompanionPackagesFile(schema=1, package=names, wheel=(), source=(), fork=())
+        packages = CompanionPackagesFile(schema=1, package=names, wheel=(), source=(), fork=())
 
     assert len(near_packages("abcdef", Made())) == 3
     assert near_packages("zzzz", Made()) == []
@@ -308,6 +308,6 @@ def test_a_name_and_its_other_spelling_are_offered_once() -> None:
     about = msgspec.structs.replace(ABOUT, names=("flashattn2", "flashattn3"))
 
     class Made(Facts):
-        beside = CompanionPackagesFile(schema=1, package={"flash-attn": about}, wheel=(), source=(), fork=())
+        packages = CompanionPackagesFile(schema=1, package={"flash-attn": about}, wheel=(), source=(), fork=())
 
     assert near_packages("flashatn", Made()) == ["flash-attn"]

@@ -111,9 +111,9 @@ def test_names_as_people_write_them() -> None:
 
 def test_every_package_has_rows_a_first_and_a_last_version() -> None:
     facts = load_facts()
-    assert len(facts.beside.package) >= 20
+    assert len(facts.packages.package) >= 20
     paired = {"torchvision", "torchaudio"}
-    named = {row.package for row in (*facts.beside.wheel, *facts.beside.source)}
-    assert named | paired == set(facts.beside.package)
-    for row in (*facts.beside.wheel, *facts.beside.source, *facts.beside.fork):
+    named = {row.package for row in (*facts.packages.wheel, *facts.packages.source)}
+    assert named | paired == set(facts.packages.package)
+    for row in (*facts.packages.wheel, *facts.packages.source, *facts.packages.fork):
         assert row.source and row.date and row.how

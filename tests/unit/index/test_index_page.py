@@ -177,8 +177,8 @@ def _named(text: str, name: str | None, arch: str) -> str:
 def test_companions_stand_beside_the_answer_as_the_command_line_tells_them(
     grid: Grid, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = {name: (answer, which) for name, answer, which in read(grid, grid.beside["linux"][GPUS.index("sm_120")])}
-    assert set(told) == set(load_facts().beside.package)
+    told = {name: (answer, which) for name, answer, which in read(grid, grid.companions["linux"][GPUS.index("sm_120")])}
+    assert set(told) == set(load_facts().packages.package)
     asked = [name for name in ("xformers", "flash-attn-3", "bitsandbytes", "faiss-gpu") if name in told]
     torch = find(grid, Ask(gpu="sm_120", place="linux", cpu="", python=""))["torch"]
     argv = ["plan", "--json", "--gpu", "sm_120", "--os", "linux", "--torch", torch, "--with", ",".join(asked)]

@@ -65,7 +65,8 @@ def test_what_was_compiled_for_the_old_torch_goes_where_nothing_fits_the_new_one
     one = forecast(app, plan, held)
     assert set(one.goes) == {"torchvision", "xformers"} and one.goes["xformers"] == "xformers: none"
     assert ("torchvision", "0.20.0", None) in changes(one) and ("xformers", "0.0.28", None) in changes(one)
-    assert one.beside == {"xformers": "xformers"}, "torch and its pair are no companions, nor is what no table names"
+    # Torch and its pair are no companions, nor is what no table names.
+    assert one.installed_companions == {"xformers": "xformers"}
     same = forecast(app, plan, {**held, "torch": "2.7.1+cu126"})
     assert same.goes == {}, "it stays what it was compiled for"
 

@@ -125,7 +125,7 @@ def test_adopted_kept_and_given_back(env: Environment) -> None:
     assert done.next == (f"rekindle guard --python {env.python}", done.undo)
     assert env.removed == ["torchvision"], "nothing was published for the new torch"
     (proof,) = env.asked
-    assert (proof["python"], proof["level"], proof["beside"]) == (env.python, "smoke", ("xformers",))
+    assert (proof["python"], proof["level"], proof["companions"]) == (env.python, "smoke", ("xformers",))
     kept = (env.root / "rekindle" / "constraints.txt").read_text()
     assert "torch==2.7.1" in kept and "xformers==0.0.30" in kept and "numpy" not in kept
     assert json.loads((env.root / "rekindle" / "adopted.json").read_text())["env"]["OMP_NUM_THREADS"] == "3"

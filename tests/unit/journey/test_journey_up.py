@@ -262,7 +262,7 @@ def test_a_proven_build_names_its_wheel_and_what_comes_next(
     assert (journey.wheel, journey.wheel_sha256) == (str(built), sha256_of(built))
     assert journey.python and journey.next[-1].endswith('-c "import torch; print(torch.__version__)"')
     assert journey.verification and journey.verification.environment_digest == "f"
-    assert stages.told["verify"]["gpu"] is None and stages.told["verify"]["beside"] == ()
+    assert stages.told["verify"]["gpu"] is None and stages.told["verify"]["companions"] == ()
     assert Path(journey.report or "").is_file()
 
 
@@ -280,7 +280,8 @@ def test_companions_are_told_with_what_became_of_each(
     journey = proved(tmp_path, companions=(vision, audio))
     assert journey.verdict.startswith("torch 2.7.1 and torchvision 0.22.1 run on this machine")
     assert journey.verdict.endswith("; torchaudio was not built: no sources")
-    assert "torchvision" in stages.told["verify"]["beside"] and "torchaudio" not in stages.told["verify"]["beside"]
+    proven = stages.told["verify"]["companions"]
+    assert "torchvision" in proven and "torchaudio" not in proven
 
 
 def test_what_changed_between_install_and_proof_is_no_proof(

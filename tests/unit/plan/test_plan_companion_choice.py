@@ -47,7 +47,7 @@ def source(package: str, version: str = "9", **fields: Any) -> CompanionSource:
 
 def tables(*rows: Any) -> Facts:
     class Made(Facts):
-        beside = CompanionPackagesFile(
+        packages = CompanionPackagesFile(
             schema=1,
             package={name: about() for name in dict.fromkeys((*(row.package for row in rows), "torchvision"))},
             wheel=tuple(row for row in rows if isinstance(row, CompanionPackageWheel)),
@@ -74,7 +74,7 @@ class Planner:
         self.first, self.more, self.asked = first, more, list[str | None]()
 
     def __call__(self, wish: Wish) -> Plan:
-        assert wish.beside == ()
+        assert wish.companions == ()
         self.asked.append(wish.torch)
         torch = wish.torch if wish.torch in REAL.releases else self.first
         given: dict[str, Any] = {"answer": "install", "as_asked": True, "cuda": "12.4", "variant": "cu124"}
@@ -83,7 +83,7 @@ class Planner:
 
 
 def ask(facts: Facts, planner: Planner, *names: str, torch: str | None = None) -> Plan:
-    return plan_companions(box("sm_80"), Wish(beside=names, torch=torch), facts, planner)
+    return plan_companions(box("sm_80"), Wish(companions=names, torch=torch), facts, planner)
 
 
 def test_a_torch_that_a_companion_wants_is_tried_and_taken() -> None:
@@ -267,9 +267,9 @@ def test_every_package_is_judged_and_found_by_name() -> None:
     made = with_all_companions(
         Plan(answer="install", torch="2.6.0", cuda="12.4", variant="cu124", python="3.11"), box("sm_80"), Wish(), REAL
     )
-    assert [one.name for one in made.companions] == list(REAL.beside.package)
+    assert [one.name for one in made.companions] == list(REAL.packages.package)
     assert made.choices == ()
-    assert [one.name for one in made.companions] == list(REAL.beside.package)
+    assert [one.name for one in made.companions] == list(REAL.packages.package)
 
 
 def test_a_pair_with_a_version_is_judged_like_any_other() -> None:
@@ -313,7 +313,7 @@ def test_unknown_names_with_and_without_a_hint() -> None:
     assert "did you mean xformers" in (near.value.remedy or "")
     with pytest.raises(BadInput) as far:
         read_wanted(["qqqqqqqq"], REAL)
-    assert (far.value.remedy or "") == f"our tables know {', '.join(sorted(REAL.beside.package))}"
+    assert (far.value.remedy or "") == f"our tables know {', '.join(sorted(REAL.packages.package))}"
 
 
 def test_the_plan_stays_what_it_was() -> None:

@@ -20,7 +20,7 @@ QUESTIONS = SETS["questions"]
 def ask(question: dict[str, object]) -> Companion:
     flags = {name: question[name] for name in ("os", "python", "arch") if name in question}
     machine = api.machine_from_flags(gpu=[str(question["gpu"])], **flags)  # type: ignore[arg-type]
-    wish = Wish(torch=question.get("torch"), python=question.get("python"), beside=(str(question["companion"]),))  # type: ignore[arg-type]
+    wish = Wish(torch=question.get("torch"), python=question.get("python"), companions=(str(question["companion"]),))  # type: ignore[arg-type]
     return api.plan(machine, wish, wheelhouses=[]).companions[0]
 
 

@@ -41,7 +41,7 @@ WITHOUT_METADATA = {"flash-attn"}
 def planned(card: str, names: tuple[str, ...], system: str = "linux") -> Plan:
     facts = load_facts()
     machine = machine_from_flags(facts, gpu=[card], python="3.12", os=system)
-    return plan_companions(machine, Wish(beside=names), facts, lambda wish: make_plan(machine, wish, facts))
+    return plan_companions(machine, Wish(companions=names), facts, lambda wish: make_plan(machine, wish, facts))
 
 
 def pinned(plan: Plan) -> dict[str, str]:

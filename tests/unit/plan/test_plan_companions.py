@@ -13,7 +13,7 @@ from rekindle.plan.companions import read_wanted
 
 def ask(*names: str, gpu: str = "RTX 3090", os: str = "linux", **wish: str) -> Plan:
     machine = api.machine_from_flags(gpu=[gpu], os=os)
-    return api.plan(machine, Wish(beside=names, **wish), wheelhouses=[])  # type: ignore[arg-type]
+    return api.plan(machine, Wish(companions=names, **wish), wheelhouses=[])  # type: ignore[arg-type]
 
 
 def test_a_free_torch_goes_where_most_companions_run() -> None:

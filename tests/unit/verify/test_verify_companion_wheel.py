@@ -39,7 +39,7 @@ def asked(wheel: Path, monkeypatch: pytest.MonkeyPatch, **expect: str) -> tuple[
 @pytest.mark.parametrize("name", ["torchvision", "torchaudio", "torch_scatter"])
 def test_a_companion_is_proven_beside_its_torch(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, more = asked(make_wheel(tmp_path, name, "0.21.0"), monkeypatch)
-    assert target.package == "torch" and list(more["beside"]) == [name.replace("_", "-")]
+    assert target.package == "torch" and list(more["companions"]) == [name.replace("_", "-")]
     assert "version" not in more["expect"], "its version is not torch's"
 
 
@@ -47,7 +47,7 @@ def test_torch_itself_is_held_to_its_version_and_to_nothing_beside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, more = asked(make_wheel(tmp_path, "torch", "2.6.0"), monkeypatch, cuda="12.4")
-    assert target.package == "torch" and not more["beside"]
+    assert target.package == "torch" and not more["companions"]
     assert more["expect"] == {"version": "2.6.0", "cuda": "12.4"}
 
 

@@ -74,10 +74,10 @@ class Ask:
 
 @dataclass(frozen=True)
 class PageAnswer:
-    """A plan as the page shows it: JSON of each of ``FIELDS``; ``beside`` are its companions, where they were asked."""
+    """A plan as the page shows it: JSON of each of ``FIELDS``; ``companions``, where they were asked."""
 
     fields: tuple[bytes, ...]
-    beside: bytes
+    companions: bytes
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Grid:
     answers: list[list[int]] = field(default_factory=list)
     cells: dict[str, dict[str, list[list[int]]]] = field(default_factory=dict)
     # Per place and card: what becomes of each companion beside the torch of a usual CPU and Python.
-    beside: dict[str, list[int]] = field(default_factory=dict)
+    companions: dict[str, list[int]] = field(default_factory=dict)
     # Per place and card: [driver, answer], each from that driver on, oldest first.
     drivers: dict[str, dict[str, list[tuple[str, int]]]] = field(default_factory=dict)
     _part_of: dict[bytes, int] = field(default_factory=dict, repr=False)
@@ -108,7 +108,7 @@ class Grid:
             raise ValueError("a grid is filled card by card, in order")
         row.append(self._answer(answer))
         if not ask.cpu and not ask.python:
-            self.beside.setdefault(ask.place, []).append(self._field(answer.beside))
+            self.companions.setdefault(ask.place, []).append(self._field(answer.companions))
 
     def _answer(self, answer: PageAnswer) -> int:
         parts = tuple(map(self._field, answer.fields))
@@ -229,5 +229,5 @@ def grid_data(grid: Grid, facts: Facts) -> dict[str, Any]:
     """What the page's script reads of a grid."""
     axes = {"places": PLACES, "cpus": processors(facts), "oldCpus": OLD_CPUS, "pythons": PYTHONS, "archs": grid.gpus}
     open_names = {"name": NAME, "driver": DRIVER, "fields": FIELDS}
-    held = {name: getattr(grid, name) for name in ("parts", "answers", "cells", "beside", "drivers")}
+    held = {name: getattr(grid, name) for name in ("parts", "answers", "cells", "companions", "drivers")}
     return axes | open_names | held | {"spans": driver_spans(grid.gpus, facts)}

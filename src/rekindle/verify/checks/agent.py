@@ -173,7 +173,7 @@ def _register_asked(request):
     of_this_run = {"package": request["package"], "level": "smoke", "scope": "asked"}
     for row in request.get("operators") or ():
         framework.check("operator." + row["id"], **of_this_run)(partial(_try_operator, row["call"]))
-    for row in request.get("beside") or ():
+    for row in request.get("companions") or ():
         work = partial(_try_companion, row)
         framework.check("with." + row["name"], timeout=300, remedy=row["remedy"], **of_this_run)(work)
 

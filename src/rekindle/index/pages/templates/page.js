@@ -206,8 +206,8 @@
     const newest = newestOfficial(a);
     if (newest) body.append(make("h2", {}, "Newest official wheel for this card"), make("p", {}, newest));
     if (a.alternatives.length) body.append(make("h2", {}, "Other ways"), alternatives(a.alternatives));
-    const beside = state.python || state.cpu || problem === "" || !data.beside[state.place] ? [] : read(data.beside[state.place][state.gpu.value.arch]);
-    if (beside.length) body.append(make("details", {}, make("summary", {}, "What else runs beside it"), besides(beside), make("p", {}, "Why, and the commands: ", make("code", {}, `${cliCommand()} --with NAME`))));
+    const companions = state.python || state.cpu || problem === "" || !data.companions[state.place] ? [] : read(data.companions[state.place][state.gpu.value.arch]);
+    if (companions.length) body.append(make("details", {}, make("summary", {}, "What else runs beside it"), besides(companions), make("p", {}, "Why, and the commands: ", make("code", {}, `${cliCommand()} --with NAME`))));
     box.replaceChildren(make("div", { class: `result ${a.answer}` }, make("div", { class: "verdict" }, make("div", { class: "sign", "aria-hidden": "true" }, sign), make("div", {}, make("h2", {}, what), make("p", {}, verdict))), body));
     houses();
   }

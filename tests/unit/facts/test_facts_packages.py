@@ -38,7 +38,7 @@ def test_code() -> None:
 
 def test_newest() -> None:
     facts = load_facts()
-    last = facts.beside.package["xformers"].last
+    last = facts.packages.package["xformers"].last
     assert drift.newest(facts, "xformers", ["0.0.1", last]).outcome == "agrees"
     assert drift.newest(facts, "xformers", [last, "99.0"]).outcome == "new"
     assert drift.newest(facts, "xformers", ["0.0.1"]).outcome == "drift"

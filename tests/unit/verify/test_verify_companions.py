@@ -14,7 +14,7 @@ from rekindle.verify.gather import Claim, judge, required_checks
 from rekindle.verify.runner import run_checks
 from rekindle.verify.target import Target, Trial
 
-TABLE = Path(asking.__file__).with_name("beside.toml")
+TABLE = Path(asking.__file__).with_name("companions.toml")
 FAKE_TORCH = """
 __version__ = "2.6.0"
 class version:
@@ -40,9 +40,9 @@ def target(tmp_path: Path, **packages: str) -> Target:
 
 
 def outcome(where: Target, monkeypatch: pytest.MonkeyPatch, call: str, *, gpu: bool = False) -> tuple[str, str, str]:
-    rows = {"triton": asking.BesideCheck(module="tiny", call=call, gpu=gpu)}
+    rows = {"triton": asking.CompanionCheck(module="tiny", call=call, gpu=gpu)}
     monkeypatch.setattr(asking, "load_table", lambda: rows)
-    report = run_checks(where, Trial(only=("with.*",)), beside=("triton",))
+    report = run_checks(where, Trial(only=("with.*",)), companions=("triton",))
     check = next(one for one in report.checks if one.id == "with.triton")
     return check.status, check.detail, report.verdict
 
@@ -77,15 +77,15 @@ def test_right_wrong_broken_and_missing(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_missing_library_is_no_wrong_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, remedy: str
 ) -> None:
-    rows = {"triton": asking.BesideCheck(module="tiny", call=f"raise {error}")}
+    rows = {"triton": asking.CompanionCheck(module="tiny", call=f"raise {error}")}
     monkeypatch.setattr(asking, "load_table", lambda: rows)
-    report = run_checks(target(tmp_path, tiny=""), Trial(only=("with.*",)), beside=("triton",))
+    report = run_checks(target(tmp_path, tiny=""), Trial(only=("with.*",)), companions=("triton",))
     (told,) = [one.remedy or "" for one in report.checks if one.id == "with.triton"]
     assert remedy in told
 
 
 def test_a_companion_asked_for_is_owed() -> None:
-    claim = Claim(package="torch", level="smoke", gpu=False, beside=("with.xformers",))
+    claim = Claim(package="torch", level="smoke", gpu=False, companions=("with.xformers",))
     assert "with.xformers" in required_checks(claim)
     _, missing = judge((), claim)
     assert missing[-1].id == "with.xformers"
@@ -103,6 +103,6 @@ def test_every_row_is_python_and_a_package_of_the_tables() -> None:
     facts = load_facts()
     for name, row in tomllib.loads(TABLE.read_text(encoding="utf-8")).items():
         assert find_package(name, facts) == name
-        assert row["module"] == facts.beside.package[name].module
+        assert row["module"] == facts.packages.package[name].module
         compile(row["call"], name, "exec")
         assert "t.equal(" in row["call"] or "t.close(" in row["call"]
