@@ -125,8 +125,7 @@ def peak_rss(pid: int) -> int:
 
 def cores() -> int:
     """Cores this process may use, not those the machine has."""
-    ours = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
-    return len(ours) or os.cpu_count() or 1
+    return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()) or 1
 
 
 def process_mark(pid: int) -> str | None:
