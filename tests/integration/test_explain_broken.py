@@ -57,4 +57,4 @@ def test_a_broken_build_is_explained(row: dict[str, Any], tmp_path: Path) -> Non
     matches = api.explain(said).matches
     assert matches, said
     keep(row["name"], row["command"].replace("{python}", "python"), said.replace(str(tmp_path), "/w"), matches[0])
-    assert matches[0].id == row["cause"], (matches[0], said)
+    assert matches[0].id == row["cause"] and row.get("says", "") in matches[0].cause, (matches[0], said)

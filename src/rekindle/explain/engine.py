@@ -214,7 +214,7 @@ def _make_match(finding: Finding, scene: Scene) -> Match:
         fix=tuple(text for step in steps if (text := render(step, values))),
         line=event.line,
         evidence=event.evidence,
-        source=rule.source,
+        source=values.get("row_source", rule.source),
         actions=tuple(filled for action in rule.action if (filled := _fill_action(action, values))),
     )
 

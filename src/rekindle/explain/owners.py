@@ -140,6 +140,7 @@ def _values(what: str, event: Event, scene: Scene) -> dict[str, str]:
         pip_name=pip_name if re.fullmatch(r"[\w.-]+", pip_name or "") else None,
         owner_note=owner.note,
         headline=_headline(owner) if what in ("message", "status") else None,
+        row_source=owner.source if what in ("message", "status") else None,
         since_sentence=_spoken_since(owner),
         remedy=_remedy(what, owner.remedy, scene.system),
         submodule_step=_SUBMODULE_STEP if owner.submodule else None,

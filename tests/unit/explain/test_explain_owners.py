@@ -199,3 +199,13 @@ def test_a_table_is_compiled_once_however_many_names_are_asked() -> None:
     compiled = _compiled.cache_info().misses
     owner_of("messages", "nothing anybody knows either")
     assert _compiled.cache_info().misses == compiled
+
+
+def test_the_answer_names_the_source_of_its_row_and_else_of_its_rule() -> None:
+    from rekindle import api
+
+    said = api.explain("/usr/bin/ld:x.o: file format not recognized; treating as linker script").matches[0]
+    (row,) = [row for row in load_names("messages").row if "file format not" in row.match]
+    assert said.id == "known-message" and row.source and said.source == row.source
+    bare = api.explain("ImportError: libGL.so.1: cannot open shared object file: No such file or directory").matches[0]
+    assert bare.source and bare.source.startswith("https://")
