@@ -73,7 +73,7 @@ def _status(event: Event) -> str:
     if re.fullmatch(r"(?:C|LNK)\d{4}", values.get("code", "")):
         return f"{values['code']} {text}"
     if re.fullmatch(r"-?\d{1,10}|0x[0-9A-Fa-f]{8}", text):
-        number = int(text, 0) & 0xFFFFFFFF
+        number = int(text, 16 if text.startswith("0x") else 10) & 0xFFFFFFFF
         return f"0x{number:08X}" if 0x80000000 <= number < 0xFFFFFF00 else f"exit {text}"
     return _HIP_SPEAKER.sub("HIP ", _SPEAKER.sub("", text, count=1), count=1)
 

@@ -43,6 +43,9 @@ def table(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], NameOwner]:
         ("message", {"message": "y" * 400}, ("messages", "y" * 380)),
         ("api", {"message": 'identifier "at::x" is undefined'}, ("apis", "at::x")),
         ("api", {"message": 'identifier "at::n::x" is undefined'}, ("apis", "x")),  # by its last part
+        ("status", {"code": "-1073741819"}, ("statuses", "0xC0000005")),
+        ("status", {"code": "0xc0000005"}, ("statuses", "0xC0000005")),
+        ("status", {"message": "0123"}, ("statuses", "exit 0123")),  # of an #error; Python takes no such number
     ],
 )
 def test_the_name_that_is_asked_for(
