@@ -28,6 +28,8 @@ _SUBMODULE_STEP = (
 )
 _LONGEST_TITLE = 110
 _OF_ONE_RELEASE = ("torchvision", "torchaudio")
+# Of these tables a row is the whole answer: title, cause, fix and source.
+_TOLD_WHOLE = ("message", "wrapper", "status")
 # How the tables name the owner of a module whose package is called as the module is.
 _SAME_NAME = "a package of that name"
 
@@ -90,6 +92,7 @@ _NAMED: dict[str, tuple[str, Callable[[Event], str | None]]] = {
     "symbol": ("symbols", lambda event: event.values.get("symbol")),
     "api": ("apis", api_name),
     "message": ("messages", lambda event: event.values.get("message", "")[:380]),
+    "wrapper": ("wrappers", lambda event: event.values.get("message", "")[:380]),
     "status": ("statuses", _status),
 }
 
@@ -139,8 +142,8 @@ def _values(what: str, event: Event, scene: Scene) -> dict[str, str]:
         install=owner.install(scene.system),
         pip_name=pip_name if re.fullmatch(r"[\w.-]+", pip_name or "") else None,
         owner_note=owner.note,
-        headline=_headline(owner) if what in ("message", "status") else None,
-        row_source=owner.source if what in ("message", "status") else None,
+        headline=_headline(owner) if what in _TOLD_WHOLE else None,
+        row_source=owner.source if what in _TOLD_WHOLE else None,
         since_sentence=_spoken_since(owner),
         remedy=_remedy(what, owner.remedy, scene.system),
         submodule_step=_SUBMODULE_STEP if owner.submodule else None,
@@ -155,11 +158,11 @@ _LINUX = re.compile(
 
 def _remedy(what: str, remedy: str | None, system: str | None) -> str | None:
     """On Windows only what can be done there; None where a status leaves nothing (its rules have an own answer)."""
-    if not remedy or system != "windows" or what not in ("message", "status"):
+    if not remedy or system != "windows" or what not in _TOLD_WHOLE:
         return remedy
     parts = re.split(r"(?<=[;.]) ", remedy)
     kept = " ".join(part for part in parts if not _LINUX.search(part)).rstrip(";. ")
-    return f"{kept}." if kept else (remedy if what == "message" else None)
+    return f"{kept}." if kept else (None if what == "status" else remedy)
 
 
 def _is_known(what: str, event: Event, scene: Scene) -> bool | None:

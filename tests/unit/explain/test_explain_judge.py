@@ -73,6 +73,30 @@ def test_a_killed_compiler_is_not_a_compiler_bug() -> None:
     assert ids(text)[0] == "oom-killed"
 
 
+@pytest.mark.parametrize(
+    "log",
+    [
+        "RuntimeError: Caught RuntimeError in DataLoader worker process 0.\nOriginal Traceback:\n{}",
+        "torch._inductor.exc.InductorError: SubprocException: An exception occurred in a subprocess:\n\n{}",
+        "torch._inductor.exc.CppCompileError: C++ compile error\n\n{}",
+        "{}RuntimeError: Failed to import transformers.models.x because of the following error:\nx\n",
+        "{}torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \ntrain.py FAILED\n",
+    ],
+)
+def test_an_error_inside_stands_before_what_wraps_it(log: str) -> None:
+    inner = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x3 and 5x6)\n" + "x\n" * 8
+    assert ids(log.format(inner))[0] == "wrong-use"
+
+
+def test_what_triton_says_of_a_kernel_stands_before_that_it_does_not_compile() -> None:
+    where = "triton.compiler.errors.CompilationError: at 12:9:\n    offs = tl.arange(0, N)\n           ^\n"
+    owners = [
+        api.explain(where + why).matches[0].title.partition(":")[0]
+        for why in ('ValueError("arange\'s range must be a power of 2")\n', "NameError('x is not defined')\n")
+    ]
+    assert owners == ["a Triton kernel and its sizes", "a Triton kernel that does not compile"]
+
+
 @pytest.mark.parametrize("sample", load_samples(), ids=lambda sample: sample.name)
 def test_no_sample_fires_another_familys_certain_rule(sample: object) -> None:
     """Another family may be mentioned, but never as certain and first."""
