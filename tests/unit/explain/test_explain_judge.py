@@ -97,6 +97,12 @@ def test_what_triton_says_of_a_kernel_stands_before_that_it_does_not_compile() -
     assert owners == ["a Triton kernel and its sizes", "a Triton kernel that does not compile"]
 
 
+def test_hipblaslt_can_be_left_out_whatever_it_answers() -> None:
+    for status in ("INVALID_VALUE", "NOT_SUPPORTED", "UNKNOWN"):
+        error = f"RuntimeError: CUDA error: HIPBLAS_STATUS_{status} when calling `hipblasLtMatmul( ltHandle )`\n"
+        assert "TORCH_BLAS_PREFER_HIPBLASLT=0" in " ".join(api.explain(error).matches[0].fix)
+
+
 @pytest.mark.parametrize("sample", load_samples(), ids=lambda sample: sample.name)
 def test_no_sample_fires_another_familys_certain_rule(sample: object) -> None:
     """Another family may be mentioned, but never as certain and first."""
