@@ -4,6 +4,7 @@
 A fill that knows nothing returns nothing, and the sentence that wanted it is left out.
 """
 
+import contextlib
 import re
 from collections.abc import Callable
 
@@ -183,8 +184,10 @@ def _gfx_of_machine(event: Event, scene: Scene) -> dict[str, str]:
     gfx = event.values.get("gfx") or scene.values.get("gfx")
     gfx = gfx or next((str(gpu.arch) for gpu in gpus if isinstance(gpu.arch, Gfx)), None)
     gfx = gfx or str(log_card(scene, Gfx) or "")
-    row = find_override(Gfx(gfx.split(":")[0]), None, scene.facts) if gfx else None
-    return some(gfx=gfx, override=row.value if row else None)
+    with contextlib.suppress(ValueError):  # a log may end within the name
+        row = find_override(Gfx(gfx.split(":")[0]), None, scene.facts) if gfx else None
+        return some(gfx=gfx, override=row.value if row else None)
+    return {}
 
 
 def _wheel_for_gfx(event: Event, scene: Scene) -> dict[str, str]:

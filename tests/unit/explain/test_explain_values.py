@@ -294,6 +294,7 @@ def test_the_gfx_target() -> None:
         "override": "9.0.0",
     }
     assert look.FILLS["gfx-of-machine"](event(gfx="gfx1030"), scene(gfx="gfx1031"))["gfx"] == "gfx1030"
+    assert look.FILLS["gfx-of-machine"](event(gfx="gfx1"), scene()) == {}  # the log ends there
 
 
 def test_the_wheel_for_an_amd_card_and_its_override() -> None:
