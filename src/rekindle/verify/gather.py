@@ -29,8 +29,8 @@ _WORDS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a run sets out to prove. ``gpus`` is how many the package saw; ``gpu`` whether it owes us one; ``beside``
-    are the checks of companions that were asked for; ``foretold``: those that a grafted wheel says must fail."""
+    """What a run sets out to prove. ``gpus`` is how many the package saw; ``gpu`` whether it owes us one;
+    ``companions`` are their checks that were asked for; ``foretold``: those that a grafted wheel says must fail."""
 
     package: str
     level: Level

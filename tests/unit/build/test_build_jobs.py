@@ -26,10 +26,10 @@ def ninja(version: str) -> Tool:
 def test_cores_we_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 5, 7} if pid == 0 else {1}, raising=False)
     assert cores() == 3
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(), raising=False)
     assert cores() == 1
     monkeypatch.delattr(os, "sched_getaffinity")
-    monkeypatch.setattr(os, "cpu_count", lambda: 6)
     assert cores() == 6
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert cores() == 1
