@@ -280,7 +280,7 @@ def decode(raw: bytes) -> str:
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return raw.decode("utf-16", "replace")
     # wsl.exe writes UTF-16 without a mark: every second byte of ASCII text is zero.
-    if len(raw) >= 4 and raw[1:64:2].count(0) > len(raw[1:64:2]) // 2:
+    if len(raw) >= 4 and raw[1::2].count(0) > len(raw) // 4:
         return raw.decode("utf-16-le", "replace")
     return raw.decode("utf-8", "replace").replace("\r\n", "\n")
 

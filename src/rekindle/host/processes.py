@@ -74,11 +74,11 @@ def _read_process(pid: str, proc: str = "/proc") -> Proc | None:
             stat = file.read(1024) or b""
     except OSError:
         return None
-    end = stat.rfind(b")")
-    fields = stat[end + 2 :].split(None, 22)
-    if end < 0 or len(fields) < 22 or fields[0] in (b"Z", b"X"):
+    head, closed, rest = stat.rpartition(b")")
+    fields = rest.split(None, 22)
+    if not closed or len(fields) < 22 or fields[0] in (b"Z", b"X"):
         return None
-    name = stat[stat.find(b"(") + 1 : end].decode("utf-8", "replace")
+    name = head.partition(b"(")[2].decode("utf-8", "replace")
     return Proc(int(pid), int(fields[1]), name, float(fields[19]), int(fields[21]) * mmap.PAGESIZE, fields[0] == b"T")
 
 

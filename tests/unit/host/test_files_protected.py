@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.errors import BadInput
-from rekindle.host.files import write_for_user
+from rekindle.host.files import whole_file, write_for_user
 
 
 def test_a_read_only_file_is_refused(tmp_path: Path) -> None:
@@ -45,3 +45,18 @@ def test_a_program_that_nobody_may_write_is_protected(tmp_path: Path) -> None:
     file.chmod(0o555)
     with pytest.raises(BadInput, match="read-only"):
         write_for_user(file, "new")
+
+
+def test_a_whole_file_appears_at_once_and_nothing_of_half_a_one_stays(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "folder" / "x.whl"
+    for content in ("first", "second"):
+        with whole_file(file) as part:
+            part.write_text(content)
+            assert part.parent == file.parent and (content == "second") is file.exists()
+        assert file.read_text() == content and list(file.parent.iterdir()) == [file]
+    file.with_name(".x.whl.part").write_text("of a run that was killed")
+    with pytest.raises(OSError, match="full"), whole_file(file) as part:
+        assert not part.exists()
+        part.write_text("half")
+        raise OSError("disk full")
+    assert file.read_text() == "second" and list(file.parent.iterdir()) == [file]
