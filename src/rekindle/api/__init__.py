@@ -11,8 +11,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from rekindle.model.document import Document
-
 
 def _read_homes() -> dict[str, str]:
     """The module of each public name, as the list in ``__init__.pyi`` says."""
@@ -31,6 +29,9 @@ __all__ = sorted(_HOMES)
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from rekindle.model.document import Document  # not before a verb is asked for: its help does without msgspec
+
+    Document._repr_html_ = _as_html
     function = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
     return function
 
@@ -39,10 +40,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES})
 
 
-def _as_html(document: Document) -> str:
+def _as_html(document: object) -> str:
     from rekindle.render.pages import render_html
 
     return render_html(document)
-
-
-Document._repr_html_ = _as_html

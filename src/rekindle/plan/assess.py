@@ -159,11 +159,7 @@ def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> 
     if not candidate.is_published:
         return _judge(candidate, question)
     wheel = candidate.torch, id(candidate.flavour), candidate.python
-
-    def look() -> Assessed | None:
-        seen = Assessed(candidate, list(rules_gpu.wheel_has_code(candidate, question)))
-        return seen if len(seen.doubts) < len(seen.refusals) else None
-
+    look = functools.partial(_without_code, candidate, question)
     if brief and (hopeless := recall(question.shared["cards"], wheel, look)) is not None:
         return hopeless
     refused = any(True for _ in rules_gpu.driver_serves(candidate, question))
@@ -172,6 +168,11 @@ def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> 
     numbered = (row for row in hazards_of(candidate, question) if row[0] in question.possible_hazards)
     hazards = tuple(number for number, hazard in numbered if hazard.effect != "warns" or hazard.flavour)
     return recall(question.shared["both"], (*wheel, refused, driver, hazards), lambda: _judge(candidate, question))
+
+
+def _without_code(candidate: Candidate, question: Question) -> Assessed | None:
+    seen = Assessed(candidate, list(rules_gpu.wheel_has_code(candidate, question)))
+    return seen if len(seen.doubts) < len(seen.refusals) else None
 
 
 def _judge(candidate: Candidate, question: Question) -> Assessed:

@@ -224,16 +224,18 @@ def hazards_met(candidate: Candidate, question: Question) -> list[Hazard]:
 
 def hazards_of(candidate: Candidate, question: Question) -> list[tuple[int, Hazard]]:
     """Those of this torch, with its toolchain and Python, numbered, on whatever cards and CPU."""
+    if not candidate.is_published:
+        return _find_hazards(candidate, question)
+    key = ("hazards", candidate.torch, id(candidate.flavour), candidate.python)
+    return recall(question.shared["system"], key, lambda: _find_hazards(candidate, question))
+
+
+def _find_hazards(candidate: Candidate, question: Question) -> list[tuple[int, Hazard]]:
     kinds = ("build" if candidate.answer == "build" else "wheel", "both")
     # A wheel made for the board is not what is said of other Arm wheels on it.
     for_board = candidate.flavour is not None and candidate.flavour.publisher == "jetson"
-
-    def find() -> list[tuple[int, Hazard]]:
-        met = _torch_hazards(_make_combination(candidate, question), question.facts)
-        return [(number, row) for number, row in met if row.concerns in kinds and not (row.tegra and for_board)]
-
-    key = ("hazards", candidate.torch, id(candidate.flavour), candidate.python)
-    return recall(question.shared["system"], key, find) if candidate.is_published else find()
+    met = _torch_hazards(_make_combination(candidate, question), question.facts)
+    return [(number, row) for number, row in met if row.concerns in kinds and not (row.tegra and for_board)]
 
 
 def is_cured(hazard: Hazard) -> bool:

@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -38,7 +38,8 @@ def recall(memory: dict[Any, Any], key: Hashable, find: Callable[[], T]) -> T:
     """What is remembered under the key, else what is found now."""
     if key not in memory:
         memory[key] = find()
-    return cast(T, memory[key])
+    found: T = memory[key]
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

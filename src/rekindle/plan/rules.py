@@ -81,16 +81,8 @@ def hazard_refusal(
 
 def refusals(candidate: Candidate, question: Question) -> list[Refusal]:
     """Every refusal every rule has for this candidate, in the order of the rules."""
-
-    def concerned() -> dict[Reads | None, list[PlanRule]]:
-        groups: dict[Reads | None, list[PlanRule]] = {}
-        for each in RULES.values():
-            if candidate.answer in each.applies and (each.when is None or each.when(question)):
-                groups.setdefault(each.reads, []).append(each)
-        return groups
-
     said: list[tuple[int, Refusal]] = []
-    # The rules for such a way that concern this question, by what they read.
+    concerned = functools.partial(_concerned_rules, candidate.answer, question)
     for reads, rules in recall(question.cache, ("rules", candidate.answer, len(RULES)), concerned).items():
         if reads is None or not candidate.is_published:
             said += _ask_rules(rules, candidate, question)
@@ -99,6 +91,15 @@ def refusals(candidate: Candidate, question: Question) -> list[Refusal]:
         key = "refusals", candidate.torch, id(candidate.flavour), None if reads == "cards" else candidate.python
         said += recall(question.shared[reads], key, functools.partial(_ask_rules, rules, candidate, question))
     return [refusal for _, refusal in sorted(said, key=operator.itemgetter(0))]
+
+
+def _concerned_rules(answer: Answer, question: Question) -> dict[Reads | None, list[PlanRule]]:
+    """The rules for such a way that concern this question, by what they read."""
+    groups: dict[Reads | None, list[PlanRule]] = {}
+    for each in RULES.values():
+        if answer in each.applies and (each.when is None or each.when(question)):
+            groups.setdefault(each.reads, []).append(each)
+    return groups
 
 
 def _ask_rules(rules: list[PlanRule], candidate: Candidate, question: Question) -> list[tuple[int, Refusal]]:

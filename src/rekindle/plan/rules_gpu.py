@@ -37,10 +37,12 @@ def coverages(candidate: Candidate, question: Question) -> tuple[tuple[Gpu, Cove
     flavour = candidate.flavour
     if flavour is None:
         return ()
-    covers = BACKENDS[candidate.backend].covers
-    seen = ((gpu, covers(flavour, question.platform, gpu, question.facts)) for gpu in question.gpus)
-    cache = question.cache if candidate.wheel else question.shared["cards"]
-    return recall(cache, ("coverages", candidate.backend, id(flavour)), lambda: tuple(seen))
+    cache, covers = question.cache if candidate.wheel else question.shared["cards"], BACKENDS[candidate.backend].covers
+    return recall(
+        cache,
+        ("coverages", candidate.backend, id(flavour)),
+        lambda: tuple((gpu, covers(flavour, question.platform, gpu, question.facts)) for gpu in question.gpus),
+    )
 
 
 @rule("R101", "install", reads="cards")

@@ -84,10 +84,11 @@ def test_ctrl_c_is_exit_3(monkeypatch: pytest.MonkeyPatch) -> None:
     assert front.main(["fake"]) == Exit.INTERRUPTED
 
 
-def test_help_imports_nothing_heavy() -> None:
+@pytest.mark.parametrize("verb", [[], ["plan"], ["up"], ["doctor"]])
+def test_help_imports_nothing_heavy(verb: list[str]) -> None:
     """Start-up is held by what is imported, not by a clock."""
     script = (
-        "import sys; sys.argv = ['rekindle', '--help']\n"
+        f"import sys; sys.argv = ['rekindle', *{verb!r}, '--help']\n"
         "from rekindle.cli.main import entry\n"
         "try: entry()\n"
         "except SystemExit: pass\n"
