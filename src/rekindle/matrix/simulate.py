@@ -6,13 +6,15 @@ import heapq
 import itertools
 import random
 import time
+from collections import Counter
 from collections.abc import Sequence
 
-import msgspec
+from msgspec.structs import replace
 
+from rekindle.errors import BadInput
 from rekindle.matrix.engine import Ending, Engine, Task
 from rekindle.matrix.ledger import Decision
-from rekindle.matrix.run import SHARED_SHARE, Ledger, Loop, chain_costs
+from rekindle.matrix.run import SHARED_SHARE, Ledger, Loop, chain_costs, unplaceable
 from rekindle.model.matrix import Cell, Simulation, Worker
 
 RESTART_SECONDS = 60.0
@@ -37,10 +39,7 @@ class World(Ledger, Engine):
         self._cells = {cell.id: cell for cell in cells}
         self._random = random.Random(seed)  # noqa: S311 (a model, not a secret)
         self._failure_rate = failure_rate
-        self._workers = [
-            Worker(name=f"w{number:04}", system=cells[0].system if cells else "linux-x86_64", memory_gib=64.0)
-            for number in range(count)
-        ]
+        self._workers = model_workers(cells, count)
         self._order = itertools.count()
         # Estimates are off by about a fifth.
         self._truth = {cell.id: cell.minutes * 60 * self._random.lognormvariate(0.0, 0.2) for cell in cells}
@@ -93,11 +92,26 @@ class World(Ledger, Engine):
         return [ending]
 
     def lower_bound(self) -> float:
-        """No schedule is shorter than all work spread evenly, or than the longest chain."""
+        """No schedule is shorter than all work of a system spread over its workers, or than the longest chain."""
         whole = [cell for cell in self._cells.values() if cell.id not in self._broken]
-        true = [msgspec.structs.replace(cell, minutes=self._truth[cell.id] / 60) for cell in whole]
-        chains = chain_costs(true, ())
-        return 60.0 * max(sum(chains.values()) / len(self._workers), max(chains.values(), default=0.0))
+        longest = 0.0
+        for system, count in Counter(worker.system for worker in self._workers).items():
+            true = [replace(cell, minutes=self._truth[cell.id] / 60) for cell in whole if cell.system == system]
+            chains = chain_costs(true, ())
+            longest = max(longest, sum(chains.values()) / count, *chains.values())
+        return 60.0 * longest
+
+
+def model_workers(cells: Sequence[Cell], count: int) -> list[Worker]:
+    """One for each system of the cells, the others where the most work waits for each; large enough for every cell."""
+    work: dict[str, float] = {}
+    for cell in cells:
+        work[cell.system] = work.get(cell.system, 0.0) + cell.minutes
+    memory, held = max([64.0, *(cell.memory_gib for cell in cells)]), Counter[str]()
+    for _ in range(count if work else 0):
+        held[max(work, key=lambda system: (not held[system], work[system] / (held[system] + 1)))] += 1
+    systems = held.elements() if work else itertools.repeat("linux-x86_64", count)
+    return [Worker(name=f"w{number:04}", system=system, memory_gib=memory) for number, system in enumerate(systems)]
 
 
 def simulate(
@@ -105,6 +119,9 @@ def simulate(
 ) -> Simulation:
     """One run in virtual time."""
     world = World(cells, workers, failure_rate=failure_rate, broken=broken, seed=seed)
+    for why in unplaceable(cells, world.workers()).values():
+        remedy = f"--workers {len({cell.system for cell in cells})} or more: each system of the table needs one"
+        raise BadInput(f"{workers} model workers cannot build every cell: {why}", remedy=remedy)
     begun = time.process_time()
     bound = world.lower_bound()
     Loop(cells, world, world, lambda: world.now_seconds, wait_seconds=1e9).run()

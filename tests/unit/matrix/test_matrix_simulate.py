@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import random
 import statistics
+from collections import Counter
 
 import pytest
 from matrix_mini import cell
 
+from rekindle.errors import BadInput
 from rekindle.matrix.engine import Task
-from rekindle.matrix.simulate import World, simulate
+from rekindle.matrix.simulate import World, model_workers, simulate
 
 
 def cells(count: int, pythons: int = 5) -> list:  # type: ignore[type-arg]
@@ -128,6 +130,21 @@ def test_where_nothing_compiles_nothing_has_to_be_done() -> None:
 def test_workers_are_of_the_system_of_the_cells() -> None:
     assert simulate([cell(1, system="windows-x86_64")], 1, failure_rate=0.0).built == 1
     assert simulate([], 3).unbuilt == 0
+
+
+def test_every_system_of_a_table_has_workers_and_most_have_those_with_most_work() -> None:
+    mixed = [cell(n, tree=n, minutes=90 if n < 8 else 30, system="linux-x86_64" if n < 8 else "win") for n in range(12)]
+    assert Counter(worker.system for worker in model_workers(mixed, 6)) == {"linux-x86_64": 5, "win": 1}
+    assert {worker.system for worker in model_workers(mixed, 2)} == {"linux-x86_64", "win"}
+    found = simulate(mixed, 6, failure_rate=0.0)
+    assert found.built == 12 and 1.0 <= found.ratio < 1.5
+    with pytest.raises(BadInput, match="cannot build every cell: w0000 is linux-x86_64") as refused:
+        simulate(mixed, 1)
+    assert "--workers 2" in (refused.value.remedy or "")
+
+
+def test_a_cell_that_needs_much_memory_has_a_worker_for_it() -> None:
+    assert simulate([cell(1, memory_gib=200.0)], 1, failure_rate=0.0).built == 1
 
 
 def test_losses_are_told_in_hours() -> None:
