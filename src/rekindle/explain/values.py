@@ -198,7 +198,7 @@ def _wheel_for_gfx(event: Event, scene: Scene) -> dict[str, str]:
     card = Gfx(known["gfx"].split(":")[0])
     carrier, row = find_carrier(card, scene), find_override(card, None, scene.facts)
     if row is None:
-        build = "" if carrier else f"; no published torch has it: build it from source (rekindle plan --gpu {card})"
+        build = "" if carrier else f"; 'rekindle plan --gpu {card}' names an untested wheel, or a source build"
         override = f"No other card's code runs on {card}, so an override does not help{build}."
     elif scene.system == "windows":
         override = "On Windows there is no override: it belongs to the Linux runtime."
