@@ -159,7 +159,8 @@ def bare_ninja(tmp_path: Path, body: str) -> dict[str, str]:
     ninja.chmod(0o755)
     folder = tmp_path / "tree"
     folder.mkdir()
-    options = BuildOptions(ninja=str(ninja), jobs=3)
+    # What is free on this machine now must not decide: with a budget three jobs fit.
+    options = BuildOptions(ninja=str(ninja), jobs=3, memory="8G")
     return dict(run_ninja(folder, Workspace(tmp_path / "w"), options, Silent(), LiveHost(), {"MORE": "x"}))
 
 
