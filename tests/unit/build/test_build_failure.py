@@ -230,6 +230,8 @@ def test_a_command_that_said_nothing_that_is_an_error_is_told_by_ninjas_line(log
 def test_a_failure_whose_command_is_not_told_names_what_was_run(log: BuildLog) -> None:
     failure = failed(account_for("torch", "compile", ["ninja", "-j2"], 1, fill(log, ["FAILED: a.o"])))
     assert (failure.command, failure.error) == ("ninja -j2", ("FAILED: a.o",))
+    told = failed(account_for("torch", "compile", ["ninja"], 1, fill(log, ["$ cd /t", "FAILED: a.o", "cc a.c"])))
+    assert (told.command, told.message) == ("cc a.c", "FAILED: a.o")
 
 
 def test_an_error_stands_between_two_lines_before_it_and_forty_from_it_on(log: BuildLog) -> None:

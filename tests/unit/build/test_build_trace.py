@@ -99,6 +99,12 @@ def test_a_build_that_ends_before_its_first_phase_leaves_a_trace_too(tmp_path: P
     assert [e["name"] for e in validated(tmp_path / "t.json")] == ["process_name"]
 
 
+def test_a_build_without_a_phase_compiled_nothing(tmp_path: Path) -> None:
+    """What lies in the tree was compiled by an earlier one."""
+    write_trace(tmp_path / "t.json", "x", [], ninja_tree(tmp_path, (0, 2000, "old.o", BEGAN)))
+    assert [e["name"] for e in validated(tmp_path / "t.json")] == ["process_name"]
+
+
 @pytest.mark.parametrize(("early", "shown"), [(1.9, True), (2.1, False)])
 def test_a_run_that_seems_to_begin_a_little_early_is_this_builds_own(early: float, shown: bool, tmp_path: Path) -> None:
     """A clock that was set, or a file system that rounds, moves it by a second or two."""
