@@ -153,7 +153,8 @@ def statistics(host: Host, launcher: Launcher) -> dict[str, str]:
     begun = {language: launcher.before.get(language, (0, 0)) for language in after}
     counts = {name: (good - begun[name][0], every - begun[name][1]) for name, (good, every) in after.items()}
     if launcher.name == "icecc":
-        return {"launcher": launcher.name, "compiled elsewhere": str(counts[""][0])}
+        sent, _ = counts[""]
+        return {"launcher": launcher.name, "compiled elsewhere": str(sent)}
     if launcher.name == "ccache":
         # Its log is of this build alone; its counters are those of the cache the shell names, which may be another.
         counts = _ccache_languages(host, launcher) or counts

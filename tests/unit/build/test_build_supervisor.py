@@ -30,11 +30,11 @@ class Screen(Progress):
     """What was shown: steps by their words, builds as they are."""
 
     def __init__(self) -> None:
-        self.steps: list[tuple[int, int | None, str]] = []
+        self.steps: list[tuple[float, float | None, str]] = []
         self.views: list[BuildView] = []
 
-    def step(self, done: int, total: int | None, what: str) -> None:
-        self.steps.append((done, total, what))
+    def step(self, done: float, total: float | None, detail: str = "") -> None:
+        self.steps.append((done, total, detail))
 
     def panel(self, view: BuildView) -> None:
         self.views.append(view)
@@ -211,6 +211,8 @@ def building(tmp_path: Path, log: BuildLog, **more: Any) -> Work:
 
 
 def test_a_build_begins_with_nothing_done(log: BuildLog, tmp_path: Path) -> None:
+    command = Supervisor(log, Silent(), "compile")
+    assert (command.done, command.total, command.max_jobs, command.alone) == (0, 0, 1, set())
     made = building(tmp_path, log)
     assert not made.editable and not made.resumed and (made.steps, made.facts, made.notes) == (0, (), [])
     assert made.compiled_where == {}
@@ -239,7 +241,7 @@ def test_only_a_cache_is_asked_for_hits(name: str | None, counts: bool, log: Bui
     launcher = Launcher(name=name, path="/nowhere") if name else None
     farm: Any = SimpleNamespace()
     made = building(tmp_path, log, jobs=jobs, launcher=launcher, farm=farm)
-    one = made._supervisor("compile", str)
+    one = made._supervisor("compile", lambda line: None)
     assert (one.cache is not None) is counts
     assert (one.max_jobs, one.disk, one.governor, one.farm) == (5, tmp_path / "build", jobs.governor, farm)
     one.say("hello")

@@ -179,6 +179,14 @@ def test_a_bare_ninja_tells_what_failed_and_why(tmp_path: Path) -> None:
 
 
 @needs_posix
+def test_a_bare_ninja_tells_the_beginning_of_what_a_tool_said(tmp_path: Path) -> None:
+    body = "echo 'FAILED: [code=1] a.o'; echo 'cc a.c'; for n in $(seq 20); do echo $n; done\n"
+    body += "echo 'FAILED: [code=1] b.o'; echo 'cc b.c'; printf '%03000d\\n' 7; exit 1"
+    told = bare_ninja(tmp_path, body)
+    assert told == {"a.o": "1 2 3 4 5 6 7 8 9 10 11 12", "b.o": "0" * 2000}
+
+
+@needs_posix
 def test_a_bare_ninja_that_fails_without_a_job_says_its_last_line(tmp_path: Path) -> None:
     with pytest.raises(StageFailed, match=r"Ninja ended with exit code 5: ninja: error: loading"):
         bare_ninja(tmp_path, "echo 'ninja: error: loading'; echo; exit 5")
