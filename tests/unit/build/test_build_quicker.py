@@ -137,8 +137,8 @@ def test_minutes_are_minutes() -> None:
 
 def test_what_saves_only_the_next_build_comes_last() -> None:
     """Even behind less than a second of this one."""
-    lanes_of = ([(0, 0.8), (0.8, 20.8)], [(0, 19.2)], [(0, 20)], [(0, 20)])
-    edges = [step(*span, f"f{number}{span}.cpp.o") for number, lane in enumerate(lanes_of) for span in lane]
+    spans = ((0, 0.8), (0.8, 20.8), (0, 19.2), (0, 20), (0, 20))
+    edges = [step(start, end, f"f{number}.cpp.o") for number, (start, end) in enumerate(spans)]
     saved, cache = quicker(edges, result(launcher={}))
     assert saved.startswith("1 s at the end") and "--launcher ccache" in cache
 
