@@ -66,7 +66,7 @@ def write_report(
         result=result,
         bars=bars,
         marks=marks,
-        height=max(1, lanes) * LANE,
+        height=lanes * LANE,
         total=total,
         ticks=[(round(WIDTH * part / 5), spoken_seconds(total * part / 5)) for part in range(6)],
         width=WIDTH,
