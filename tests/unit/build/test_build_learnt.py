@@ -72,6 +72,7 @@ def test_a_history_that_cannot_be_written_ends_no_build(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with kept_history(tmp_path / "file" / "h.json") as costs:
         costs.record("a.cpp.o", 5, 2.0)
+    assert (tmp_path / "file").read_text() == "" and costs.peak("a.cpp.o") == 5
 
 
 def test_a_long_chain_is_not_counted_anew_at_each_step() -> None:
