@@ -5,6 +5,7 @@ the middle of a thousand lines. What counts, in this order: the summary the tree
 cache, and for GPU architectures the flags in build.ninja themselves.
 """
 
+import contextlib
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -70,7 +71,7 @@ def check_configuration(plan: Plan, build_tree: Path, summary: Sequence[str], lo
     targets: set[str] = set()
     for edge in read_build_ninja(build_tree / "build.ninja"):
         command = edge.variables.get("COMMAND", "")
-        targets |= gpu_targets(f"{edge.variables.get('FLAGS', '')} {command} {_script_text(command, build_tree)}")
+        targets |= gpu_targets(" ".join((edge.variables.get("FLAGS", ""), command, _script_text(command, build_tree))))
     compiled = _target_fact("arch list", plan, targets, "flags in build.ninja")
     unknown = Fact(name="arch list", wanted="; ".join(plan.arch_list), where="no GPU flags in build.ninja")
     return (*facts, compiled if targets else unknown)
@@ -107,12 +108,10 @@ def _script_text(command: str, build_tree: Path) -> str:
     """What FindHIP (and the old FindCUDA) wrote for one object: the compiler's flags stand there alone."""
     match = _RUNS.search(command)
     place = Path(match[1] or match[2]) if match else None
-    try:
-        if place is None or not place.resolve().is_relative_to(build_tree.resolve()):
-            return ""
-        return text_of(read_head(place, _SCRIPT_BYTES)).replace(";", " ")
-    except OSError:
-        return ""
+    with contextlib.suppress(OSError):
+        if place is not None and place.resolve().is_relative_to(build_tree.resolve()):
+            return text_of(read_head(place, _SCRIPT_BYTES)).replace(";", " ")
+    return ""
 
 
 def gpu_targets(flags: str) -> set[str]:

@@ -263,18 +263,20 @@ def _words(torch: dict[str, str | None]) -> str:
 def toolkit_for_cmake(host: Host, plan: Plan, torch: Fact, root: Path) -> str | None:
     """CMake files of a torch with CUDA want a whole toolkit found, even where nothing is compiled for it: its place, so
     that it is named; None where none is wanted, or the plan's own is."""
-    if plan.build is None or plan.cuda or plan.rocm or "(CUDA " not in (torch.found or "") or not finds_torch(root):
+    found = torch.found or ""
+    if plan.build is None or plan.cuda or plan.rocm or "(CUDA " not in found or not finds_torch(root):
         return None
     if (home := cuda_home(host, {**plan.build.cmake, **plan.build.env}, plan.cuda)) and all(
         any(host.glob(str(PurePosixPath(home, folder, f"{name}*"))) for folder in LIBRARY_FOLDERS)
         for name in _OF_A_WHOLE_TOOLKIT
     ):
         return home
-    release = (plan.torch or "").split("+")[0]
+    # Of the one that is there: a plan may leave its release open.
+    release = found.partition(" ")[0].partition("+")[0]
     rows = load_facts().wheels.flavour
     index = next((row.index for row in rows if row.name == "cpu" and row.index and same_prefix(release, row.torch)), "")
     env = {"PIP_EXTRA_INDEX_URL": index} if index else {}
     line = paste_with(env, f"rekindle build --source {pasted(str(root))} --against torch=={release}+cpu")
-    why = f"{plan.project}'s CMake reads torch's own CMake files, and those of torch {torch.found} stop where there is"
+    why = f"{plan.project}'s CMake reads torch's own CMake files, and those of torch {found} stop where there is"
     end = "no CUDA toolkit with its libraries, for a CPU build too"
     raise BadInput(f"{why} {end}", remedy=f"install the toolkit, or: {line}")

@@ -117,5 +117,5 @@ def _room_behind(first: CompilerJob, running: list[CompilerJob], slack: int) -> 
     After it has waited too long nothing goes before it."""
     if first.waited > STARVING_SECONDS:
         return 0
-    freed = max(running[0].rss, running[0].expected) if running else 0
+    freed = max(running[0].rss, running[0].expected)
     return min(slack, slack + freed - first.growth)

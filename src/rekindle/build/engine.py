@@ -218,8 +218,7 @@ def _earlier_state(work: Work, now: state.TreeState) -> state.TreeState | None:
     tree = work.front.build_tree
     if work.options.clean:
         with work.phase("clean", str(tree)):
-            state.clean(tree)
-            tree.mkdir(exist_ok=True)
+            _empty(tree)
         return None
     if (before := state.load_state(tree)) is None:
         return None
@@ -228,8 +227,7 @@ def _earlier_state(work: Work, now: state.TreeState) -> state.TreeState | None:
             state.refuse_other_plan(changed, tree)
         # Nothing was compiled yet, so nothing is lost by configuring afresh.
         work.note(f"configuring anew: {changed[0]}")
-        state.clean(tree)
-        tree.mkdir(exist_ok=True)
+        _empty(tree)
         return None
     if before.runs and state.sources_changed(before, now):
         work.note("the sources have changed since the last run: what depends on the changed files is compiled again")
@@ -238,3 +236,8 @@ def _earlier_state(work: Work, now: state.TreeState) -> state.TreeState | None:
         if empty := state.remove_empty_outputs(tree):
             work.note(f"{len(empty)} outputs were empty after the last run and are made again")
     return before
+
+
+def _empty(build_tree: Path) -> None:
+    state.clean(build_tree)
+    build_tree.mkdir(exist_ok=True)

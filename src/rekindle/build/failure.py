@@ -171,14 +171,15 @@ def _error_message(lines: Sequence[str], at: int) -> str:
         return lines[at]
     if lines[at].rstrip().endswith("set to NOTFOUND."):
         # The variables stand one a line, their users indented; then comes a blank line.
-        below = itertools.takewhile(str.strip, lines[at + 1 : at + 1 + MAX_LINES])
+        below = itertools.takewhile(str.strip, lines[at + 1 :])
         unset = [match[1] for match in (_VARIABLE.fullmatch(line.rstrip()) for line in below) if match is not None]
         return f"{lines[at].rstrip().removesuffix('.')}: {', '.join(unset) or 'not named'}"
     if not lines[at].rstrip().endswith(":"):
         return lines[at]
     words: list[str] = []
     for line in lines[at + 1 : at + 12]:
-        if (line.strip() and not line.startswith("  ")) or line.startswith("Call Stack"):
+        # "Call Stack" stands at the beginning of a line, too.
+        if line.strip() and not line.startswith("  "):
             break
         # It may take several paragraphs (a path stands alone), but not more than its first full sentence.
         if not line.strip() and words and words[-1].endswith("."):

@@ -183,9 +183,9 @@ def provenance(
 def finish_wheel(source: Path, target: Path, *, epoch: int, add: Mapping[str, bytes]) -> None:
     """``add`` maps names inside ``.dist-info`` to contents. ``target`` appears whole or not at all."""
     with whole_file(target) as part:
-        with zipfile.ZipFile(source) as old, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as new:
+        with zipfile.ZipFile(source) as old, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as new:
             infos = {info.filename: info for info in old.infolist() if not info.is_dir()}
-            folders = {top for name in infos if (top := name.split("/", 1)[0]).endswith(".dist-info")}
+            folders = {top for name in infos if (top := name.partition("/")[0]).endswith(".dist-info")}
             if len(folders) != 1:
                 raise StageFailed(f"the wheel has {len(folders)} .dist-info folders instead of one")
             (folder,) = folders
@@ -194,9 +194,9 @@ def finish_wheel(source: Path, target: Path, *, epoch: int, add: Mapping[str, by
             writer = Rewriter(old, new, folder, stamp=time.gmtime(max(epoch, 315532800))[:6], fresh=True)
             # Metadata last, as PEP 427 recommends: readers find it near the end.
             for name in sorted((infos.keys() | extra.keys()) - stale, key=lambda n: (n.startswith(folder), n)):
-                mode = (infos[name].external_attr >> 16) & 0o777 if name in infos else 0o644
+                runs = name in infos and infos[name].external_attr >> 16 & 0o100
                 chunks = [extra[name]] if name in extra else member_chunks(old, name)
-                writer.add(name, chunks, mode=0o755 if mode & 0o100 else 0o644)
+                writer.add(name, chunks, mode=0o755 if runs else 0o644)
             writer.finish()
         # Opened for writing: Windows refuses to flush what may only be read.
         with part.open("r+b") as file:

@@ -77,8 +77,8 @@ class ObjectCosts:
 
     def seconds(self, output: str) -> float | None:
         """How long it ran last; None where that is not known."""
-        seconds = self._objects.get(output, (0, 0.0))[1]
-        return seconds if seconds > 0 else None
+        known = self._objects.get(output)
+        return known[1] if known and known[1] > 0 else None
 
     def usual(self, output: str) -> float | None:
         """How long it ran last, or what a file of its name took where whole torches were built; None: not known."""
@@ -88,8 +88,8 @@ class ObjectCosts:
 
     def record(self, output: str, peak: int, seconds: float) -> None:
         """A compiler that stopped early (a cache hit, a kill) must not teach a small size: the larger peak stays."""
-        before = self._objects.get(output, (0, 0.0))
-        self._objects[output] = (max(peak, int(before[0] * 0.9)), seconds or before[1])
+        before, took = self._objects.get(output, (0, 0.0))
+        self._objects[output] = (max(peak, int(before * 0.9)), seconds or took)
         self._by_kind.setdefault(kind_of(output), []).append(peak)
 
     def history(self) -> History:

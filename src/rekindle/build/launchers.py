@@ -26,6 +26,8 @@ _MASQUERADE = ("ccache", "sccache", "distcc", "icecc")
 _LANGUAGES = {".c": "C", ".cc": "C++", ".cpp": "C++", ".cxx": "C++", ".cu": "CUDA", ".hip": "HIP", ".s": "assembler"}
 # What ccache must not hash when precompiled headers are used (ccache manual, "Precompiled headers").
 _PCH_SLOPPINESS = "pch_defines,time_macros,include_file_mtime,include_file_ctime"
+# Of a log that a launcher wrote; a whole torch makes a few megabytes.
+_LOG_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +142,7 @@ def count_from_here(host: Host, launcher: Launcher) -> Launcher:
     which newer caches hash, so that a build whose every file is known would still show misses."""
     if log := launcher.env.get("CCACHE_STATSLOG"):
         with contextlib.suppress(OSError):
-            Path(log).unlink(missing_ok=True)
+            Path(log).unlink()
     return replace(launcher, before=_launcher_counts(host, launcher))
 
 
@@ -151,7 +153,8 @@ def statistics(host: Host, launcher: Launcher) -> dict[str, str]:
     begun = {language: launcher.before.get(language, (0, 0)) for language in after}
     counts = {name: (good - begun[name][0], every - begun[name][1]) for name, (good, every) in after.items()}
     if launcher.name == "icecc":
-        return {"launcher": launcher.name, "compiled elsewhere": str(counts[""][0])}
+        sent, _ = counts[""]
+        return {"launcher": launcher.name, "compiled elsewhere": str(sent)}
     if launcher.name == "ccache":
         # Its log is of this build alone; its counters are those of the cache the shell names, which may be another.
         counts = _ccache_languages(host, launcher) or counts
@@ -166,7 +169,7 @@ def _ccache_languages(host: Host, launcher: Launcher) -> dict[str, tuple[int, in
     """Hits and compilations by language, from ccache's log: a line with the file, then what became of it."""
     counts: dict[str, tuple[int, int]] = {}
     language = None
-    for line in text_of(host.read(launcher.env.get("CCACHE_STATSLOG", ""), limit=64 << 20)).splitlines():
+    for line in text_of(host.read(launcher.env.get("CCACHE_STATSLOG", ""), limit=_LOG_BYTES)).splitlines():
         if line.startswith("# "):
             language = _LANGUAGES.get(os.path.splitext(line)[1].lower(), "others")  # noqa: PTH122
         elif language and line in ("direct_cache_hit", "preprocessed_cache_hit", "cache_miss"):
@@ -185,13 +188,12 @@ def _launcher_counts(host: Host, launcher: Launcher) -> dict[str, tuple[int, int
         return {"": (hits, hits + int(lines.get("cache_miss", 0)))} if lines else {}
     if launcher.name == "sccache":
         reply = host.run([launcher.path, "--show-stats", "--stats-format=json"], timeout=20.0, env=env)
-        if (counts := read_counts(reply.out)) is None:
-            return {}
-        rows = {name: (each.cached, each.cached + each.compiled) for name, each in counts.languages.items()}
-        return {"": (0, 0), **rows}
+        if (counts := read_counts(reply.out)) is not None:
+            rows = {name: (each.cached, each.cached + each.compiled) for name, each in counts.languages.items()}
+            return {"": (0, 0), **rows}
     if launcher.name == "icecc":
-        log = host.read(env["ICECC_LOGFILE"], limit=256 << 20) or b""
-        return {"": (log.count(b"</send compile_file"), 0)}
+        sent = (host.read(env["ICECC_LOGFILE"], limit=_LOG_BYTES) or b"").count(b"</send compile_file")
+        return {"": (sent, sent)}
     return {}
 
 

@@ -9,6 +9,7 @@ A trace holds the build's own phases and the runs of this build, a row per job, 
 import contextlib
 import itertools
 import json
+import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ def write_report(
         result=result,
         bars=bars,
         marks=marks,
-        height=max(1, lanes) * LANE,
+        height=lanes * LANE,
         total=total,
         ticks=[(round(WIDTH * part / 5), spoken_seconds(total * part / 5)) for part in range(6)],
         width=WIDTH,
@@ -88,7 +89,7 @@ def write_report(
 def _title(result: BuildResult) -> tuple[str, str]:
     name = " ".join(part for part in (result.project, result.plan.torch) if part)
     verdict = f"{name} is built" if not result.target else f"{result.target} of {name} is built"
-    wheel = result.wheel.replace("\\", "/").rsplit("/", 1)[-1] if result.wheel else "no wheel asked for"
+    wheel = result.wheel.replace("\\", "/").rpartition("/")[2] if result.wheel else "no wheel asked for"
     python = f"for Python {result.python}" if result.python else ""
     return verdict, ", ".join(filter(None, (wheel, python, "continued an earlier run" if result.resumed else "")))
 
@@ -174,7 +175,7 @@ def idle_tail(edges: Sequence[Edge], jobs: int) -> tuple[float, list[Edge]]:
 
 
 def _giants(edges: Sequence[Edge]) -> Iterator[tuple[float, str]]:
-    last = max((edge.run for edge in edges), default=0)
+    last = max((edge.run for edge in edges), default=None)
     steps = [edge for edge in edges if edge.run == last and kind_of(edge.outputs[0]) in _COMPILED]
     if (jobs := lanes(steps)) < 2:
         return
@@ -223,8 +224,10 @@ def write_trace(
             starts.setdefault(edge.run, []).append(made - edge.end / 1000)
     # A file that was touched later says too much, one that a step left as it was too little: the middle counts.
     began = {run: statistics.median(times) for run, times in starts.items()}
-    first = min((span.begun for span in spans), default=0.0) - _EARLIER_SECONDS
-    steps = [(began[edge.run] + edge.start / 1000, edge) for edge in edges if began.get(edge.run, first - 1) >= first]
+    # Before its first phase a build compiles nothing: whatever lies there is older.
+    first = min((span.begun for span in spans), default=math.inf) - _EARLIER_SECONDS
+    own = {run: begun for run, begun in began.items() if begun >= first}
+    steps = [(own[edge.run] + edge.start / 1000, edge) for edge in edges if edge.run in own]
     events += [_process_event(STEPS, "Ninja")] if steps else []
     free: list[float] = []
     for begun, edge in sorted(steps, key=lambda step: step[0]):

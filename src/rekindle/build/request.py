@@ -94,9 +94,10 @@ def _fetched_tree(sources: Path, plan: Plan) -> Path:
     """The tree of the plan's project in the workspace: as ``source fetch`` and ``up`` name it, or the only one."""
     release = (plan.torch or "").split("+")[0]
     named = [sources / plan.project, sources / f"{plan.project}-{release}"]
-    others = sorted(sources.glob(f"{plan.project}-[0-9]*"))
-    trees = list(filter(Path.is_dir, named)) or list(filter(Path.is_dir, others))
-    if len(trees) > 1 and trees[0] not in named:
+    if meant := next(filter(Path.is_dir, named), None):
+        return meant
+    trees = list(filter(Path.is_dir, sorted(sources.glob(f"{plan.project}-[0-9]*"))))
+    if len(trees) > 1:
         message = f"{sources} holds {', '.join(path.name for path in trees)}, none of them torch {release}"
         raise BadInput(message, remedy="name one with --source, or 'rekindle source fetch'")
     return trees[0] if trees else named[-1 if release else 0]
@@ -242,9 +243,9 @@ def account_of(plan: Plan, machine: Machine, *, python: str | None = None, signe
 def _lies_in(place: str, folders: Iterable[Path]) -> bool:
     # By words, not by asking the disk: a link there may be the sender's.
     pure = PureWindowsPath(place) if re.match(r"[A-Za-z]:", place) else PurePosixPath(place)
-    if ".." in pure.parts:
-        return False
-    return any(place == str(folder) or place.startswith((f"{folder}/", f"{folder}\\")) for folder in folders)
+    return ".." not in pure.parts and any(
+        place == str(folder) or place.startswith((f"{folder}/", f"{folder}\\")) for folder in folders
+    )
 
 
 def _versioned_names(compiler: Compiler) -> Iterator[str]:

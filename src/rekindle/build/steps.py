@@ -187,7 +187,7 @@ def check(work: Work, log: list[str], *, tree: Path | None = None) -> None:
         return
     first = wrong[0]
     message = f"{first.name} was planned as {first.wanted} but configured as {first.found or 'nothing'}"
-    said = tuple(f"{fact.name}: {fact.where}" for fact in wrong if fact.where)
+    said = tuple(f"{fact.name}: {fact.where}" for fact in wrong)
     failure = BuildFailure(
         project=work.tree.project, phase="check", message=message, error=said, log=str(work.log.path), facts=work.facts
     )
@@ -224,10 +224,12 @@ def giants_first(build_tree: Path, learnt: ObjectCosts) -> int:
         return 0
     statements = _STATEMENT_END.split(text)
     named = ((number, match[1]) for number, text in enumerate(statements) if (match := _OBJECT.match(text)))
-    times = {number: learnt.usual(name.replace("$ ", " ").replace("$:", ":")) or 0.0 for number, name in named}
-    giants = {number: seconds for number, seconds in times.items() if seconds >= GIANT_SECONDS}
-    builds = [number for number, statement in enumerate(statements) if statement.startswith("build ")]
-    head, longest_first = range(builds[0] if builds else 0), sorted(giants, key=lambda number: -giants[number])
+    times = {number: learnt.usual(name.replace("$ ", " ").replace("$:", ":")) for number, name in named}
+    giants = {number: seconds for number, seconds in times.items() if seconds and seconds >= GIANT_SECONDS}
+    if not giants:
+        return 0
+    first = next(number for number, statement in enumerate(statements) if statement.startswith("build "))
+    head, longest_first = range(first), sorted(giants, key=lambda number: -giants[number])
     others = [number for number in range(len(head), len(statements)) if number not in giants]
     moved = "\n".join(statements[number] for number in (*head, *longest_first, *others))
     if moved != text:

@@ -6,6 +6,7 @@ memory, the cache, and what compiles just now. A compiler that was killed for me
 
 import contextlib
 import functools
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,7 +67,7 @@ class Supervisor:
 
     def __post_init__(self) -> None:
         self._begun = self._cache_at = time.monotonic()
-        self._disk_at = self._left_at = 0.0
+        self._disk_at = self._left_at = -math.inf
         self._counted: tuple[int | None, int | None] = (None, None)
         self._left: float | None = None
         self._first_step: float | None = None
@@ -129,7 +130,8 @@ class Supervisor:
         if self.farm is not None:
             counts, slots = self.farm.counts, self.farm.status.slots
             known |= {"elsewhere": counts.elsewhere, "here": counts.local, "slots": slots}
-        for last in self.governor.samples[-1:] if self.governor is not None else ():
+        if self.governor is not None and self.governor.samples:
+            last = self.governor.samples[-1]
             known |= {"used": last.used, "free": last.available, "running": last.running}
             known |= {"allowed": last.allowed, "paused": last.paused}
         return BuildView(done=self.done, total=self.total, per_minute=rate, **known)

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from rekindle.build import assertwanted
-from rekindle.build.assertwanted import built_targets, check_configuration, gpu_targets, read_summary, summary_lines
+from rekindle.build.assertwanted import (
+    built_targets,
+    check_configuration,
+    gpu_targets,
+    planned_settings,
+    read_summary,
+    summary_lines,
+)
 from rekindle.model.plan import BuildRecipe, Plan
 
 LOG = """-- Found something
@@ -149,3 +156,53 @@ def test_the_reason_is_no_folder_of_that_name_and_rocm_is_also_called_hip() -> N
     ]
     assert assertwanted._reason("USE_ROCM", log[:3]) is None
     assert 'No "FindHIP.cmake" found' in (assertwanted._reason("USE_ROCM", log) or "")
+
+
+def test_the_summary_is_its_own_block_alone() -> None:
+    log = [*LOG, "-- Summary of the tests", "-- more", ""]
+    assert summary_lines(log) == [line for line in LOG[4:]] + ["-- Summary of the tests", "-- more"]
+    again = [*LOG, "** Summary ***", "--   USE_CUDA : OFF", "", "--   USE_MKL : ON", "make: done", "-- USE_X : 1"]
+    assert summary_lines(again) == ["--   USE_CUDA : OFF", "--   USE_MKL : ON"], "the last one, to where others speak"
+    assert summary_lines(["-- Summary", "*** note ***"]) == []
+
+
+def test_the_first_of_two_lines_of_a_summary_counts() -> None:
+    assert read_summary(["--   BLAS : open", "--   BLAS : mkl"]) == {"BLAS": "open"}
+
+
+def test_what_is_planned_is_what_the_plan_switches_and_asserts() -> None:
+    env = {"USE_CUDA": "1", "CC": "gcc", "MAX_JOBS": "3", "BLAS": "MKL", "BUILD_TEST": "0", "USE_NINJA": "1"}
+    cmake = {"CMAKE_BUILD_TYPE": "Release", "CAFFE2_X": "1", "BUILD_PYTHON": "1", "USE_SYSTEM_LIBS": "1"}
+    recipe = BuildRecipe(source="x", env=env, cmake=cmake, asserts={"USE_CUDA": "ON", "CXX_AVX2_FOUND": "OFF"})
+    assert planned_settings(Plan(answer="build", build=recipe)) == {
+        "USE_CUDA": "ON", "BLAS": "MKL", "CMAKE_BUILD_TYPE": "Release", "BUILD_PYTHON": "1", "CXX_AVX2_FOUND": "OFF",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("project", "asked"), [("torch", True), ("torchvision", False)])
+def test_nobody_wants_a_torch_without_blas(project: str, asked: bool, tmp_path: Path) -> None:
+    recipe = BuildRecipe(source="x")
+    wanted = Plan(answer="build", project=project, build=recipe)
+    assert ("USE_BLAS" in check(tmp_path, wanted)) is asked
+    assert "USE_LAPACK" not in check(tmp_path, wanted), "a summary that does not tell of it asks nothing"
+
+
+def test_a_reason_stands_within_three_lines_of_the_word_for_it() -> None:
+    why = "CMake Warning at cmake/x.cmake:1 (message):"
+    assert assertwanted._reason("USE_MKLDNN", [why, "  one", "  MKLDNN  is   off"]) == f"{why} one MKLDNN is off"
+    assert assertwanted._reason("USE_MKLDNN", [why, "  one", "  two", "  MKLDNN is off"]) is None
+    assert assertwanted._reason("USE_MKLDNN", [why, "  MKLDNN", "  two", "  three"]) == f"{why} MKLDNN two"
+    long = assertwanted._reason("USE_MKLDNN", [f"MKLDNN not found {'y' * 400}"])
+    assert long is not None and len(long) == 300
+
+
+def test_names_of_libraries_are_compared_as_the_summary_calls_them(tmp_path: Path) -> None:
+    assert check(tmp_path, plan(BLAS="OPENBLAS"))["BLAS"].ok is True
+    assert check(tmp_path, plan(BLAS="MKL"))["BLAS"].ok is False
+    assert check(tmp_path, plan(CMAKE_BUILD_TYPE="Debug"))["CMAKE_BUILD_TYPE"].ok is False
+
+
+def test_without_gpu_flags_the_cards_are_unknown_and_without_cards_nothing_is_asked(tmp_path: Path) -> None:
+    fact = check(tmp_path, plan(("8.0",)), ninja="build a.o: CXX a.cpp\n  FLAGS = -O2\n")["arch list"]
+    assert fact.ok is None and fact.wanted == "8.0" and fact.where == "no GPU flags in build.ninja"
+    assert "arch list" not in check(tmp_path, plan(), ninja=CUDA)

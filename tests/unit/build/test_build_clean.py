@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -10,7 +11,17 @@ from unittest import mock
 import pytest
 
 import needs
-from rekindle.build.tree import TRASH, clean, refuse_few_files, refuse_future, remove_empty_outputs, stop_before_full
+from rekindle.build.tree import (
+    TRASH,
+    TreeState,
+    clean,
+    differences,
+    free_files,
+    refuse_few_files,
+    refuse_future,
+    remove_empty_outputs,
+    stop_before_full,
+)
 from rekindle.errors import BadInput, Interrupted
 from rekindle.formats.ninja import has_objects
 
@@ -153,3 +164,77 @@ def test_an_empty_file_elsewhere_is_not_ours(tmp_path: Path) -> None:
     (tree / ".ninja_log").write_text(f"# ninja log v5\n{lines}")
     assert remove_empty_outputs(tree) == []
     assert outside.exists()
+
+
+@pytest.mark.parametrize(("ahead", "refused"), [(119.5, False), (120.0, False), (120.5, True)])
+def test_two_minutes_ahead_are_no_clock_that_jumped(
+    ahead: float, refused: bool, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_700_000_000.0
+    for file in tree.rglob("*"):
+        os.utime(file, (now, now))
+    os.utime(tree / "build/CMakeCache.txt", (now + ahead, now + ahead))
+    monkeypatch.setattr(time, "time", lambda: now)
+    if refused:
+        with pytest.raises(BadInput, match=r"CMakeCache\.txt is 2 minutes in the future"):
+            refuse_future(tree)
+    else:
+        refuse_future(tree)
+
+
+@pytest.mark.parametrize(("limit", "free", "told"), [(9, 7, 7), (1, 0, 0), (0, 7, None)])
+def test_how_many_files_fit_where_the_file_system_sets_a_number(
+    limit: int, free: int, told: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda path: mock.Mock(f_files=limit, f_favail=free), raising=False)
+    assert free_files(tmp_path) == told
+    monkeypatch.delattr(os, "statvfs")
+    assert free_files(tmp_path) is None, "Windows has no such number"
+
+
+@pytest.mark.parametrize(("free", "stops"), [(1 << 30, False), ((1 << 30) - 1, True)])
+def test_a_gibibyte_is_left_free(free: int, stops: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rekindle.build.tree.shutil.disk_usage", lambda _: mock.Mock(free=free))
+    if stops:
+        with pytest.raises(Interrupted, match="1024 MiB are left"):
+            stop_before_full(tmp_path)
+    else:
+        stop_before_full(tmp_path)
+
+
+@pytest.mark.parametrize(("left", "stops"), [(50, False), (49, True)])
+def test_fifty_files_more_must_fit(left: int, stops: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rekindle.build.tree.free_files", lambda _: left)
+    monkeypatch.setattr("rekindle.build.tree.shutil.disk_usage", lambda _: mock.Mock(free=50 << 30))
+    if stops:
+        with pytest.raises(Interrupted, match="only 49 more files fit"):
+            stop_before_full(tmp_path)
+    else:
+        stop_before_full(tmp_path)
+
+
+def test_a_tree_that_is_in_use_is_refused_with_who_uses_it(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(*words: object) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    monkeypatch.setattr("rekindle.build.tree.rename_patiently", busy)
+    with pytest.raises(BadInput) as refused:
+        clean(tree / "build")
+    assert refused.value.message == f"cannot remove {tree / 'build'}: Device or resource busy", "nobody has it open"
+    with (tree / "build/deep/a.o").open(), pytest.raises(BadInput, match=rf"; held by .*\(process {os.getpid()}\)"):
+        clean(tree / "build")
+    assert (tree / "build/deep/a.o").exists()
+
+
+def test_an_empty_tree_is_none(tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
+    assert clean(tmp_path / "build") is False and (tmp_path / "build").is_dir()
+    assert clean(tmp_path / "none") is False
+
+
+def test_how_an_old_tree_was_made_does_not_make_it_another() -> None:
+    old = TreeState(project="torch", version="1", settings={"env MAX_JOBS": "2", "env USE_CUDA": "0"})
+    new = TreeState(project="torch", version="1", settings={"env USE_CUDA": "0"})
+    assert differences(old, new) == []
+    gone = TreeState(project="torch", version="1", settings={})
+    assert differences(old, gone) == ["env USE_CUDA was '0' and is now None"]

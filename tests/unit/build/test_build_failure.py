@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from failed_builds import failed
+from rekindle.build import failure as account
 from rekindle.build.failure import (
     BuildLog,
     _error_message,
@@ -179,3 +180,97 @@ def test_only_what_cmake_says_itself_beats_an_earlier_word_of_doubt() -> None:
 def test_variables_without_a_name_are_said_to_be_that() -> None:
     line = "CMake Error: The following variables are used in this project, but they are set to NOTFOUND."
     assert _error_message([line], 0).endswith("set to NOTFOUND: not named")
+
+
+def test_of_a_killed_command_its_first_output_is_made_again(log: BuildLog) -> None:
+    assert killed_for_memory(fill(log, ["FAILED: [code=137] x.o x.d", "cc -o x.o"]), []) == ["x.o"]
+
+
+def test_a_command_that_printed_without_end_is_told_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(account, "MAX_LINES", 3)
+    [block] = failed_blocks(["FAILED: a.o", "cc a.c", "one", "two"])
+    assert block.lines == ["FAILED: a.o", "cc a.c", "one"]
+
+
+def test_a_log_goes_on_in_a_folder_that_is_there(tmp_path: Path) -> None:
+    for name in ("one.log", "two.log"):
+        with contextlib.closing(BuildLog(tmp_path / "deep" / "logs" / name)) as log:
+            log.write("hello")
+        assert without_times((tmp_path / "deep/logs" / name).read_text().splitlines()[-1]) == "hello"
+
+
+@pytest.mark.parametrize("line", ["[1234567890] x", "a 34567890] x", "[2/9] fine", "", "["])
+def test_only_a_time_of_ours_is_taken_off_a_line(line: str) -> None:
+    assert without_times(line) == line
+    assert without_times(f"[     1.25] {line}") == line
+
+
+def test_where_no_line_is_an_error_the_end_is_told(log: BuildLog) -> None:
+    fill(log, ["$ cd /t && make", *(f"line {number}" for number in range(30))])
+    failure = failed(account_for("torch", "compile", ["make", "-j2"], 2, log))
+    assert (failure.message, failure.command) == ("line 29", "make -j2")
+    assert failure.error == tuple(f"line {number}" for number in range(10, 30)), "twenty lines"
+    assert without_times(log.path.read_text().splitlines()[(failure.first_line or 0) - 1]) == "line 29"
+    assert failure.failed_log is None
+
+
+def test_a_log_without_anything_is_told_by_its_first_line(log: BuildLog) -> None:
+    failure = failed(account_for("torch", "compile", [], 3, log))
+    assert failure.first_line == 1 and failure.command is None and failure.message.startswith("rekindle build, ")
+
+
+def test_a_command_that_said_nothing_that_is_an_error_is_told_by_ninjas_line(log: BuildLog) -> None:
+    said = [f"odd {number}" for number in range(50)]
+    failure = failed(account_for("torch", "compile", ["x"], 1, fill(log, ["FAILED: a.o", "cc a.c", *said])))
+    assert (failure.message, failure.command) == ("FAILED: a.o", "cc a.c")
+    assert failure.error == tuple(said[:40]), "its first forty lines"
+    assert without_times(log.path.read_text().splitlines()[(failure.first_line or 0) - 1]) == "FAILED: a.o"
+
+
+def test_a_failure_whose_command_is_not_told_names_what_was_run(log: BuildLog) -> None:
+    failure = failed(account_for("torch", "compile", ["ninja", "-j2"], 1, fill(log, ["FAILED: a.o"])))
+    assert (failure.command, failure.error) == ("ninja -j2", ("FAILED: a.o",))
+    told = failed(account_for("torch", "compile", ["ninja"], 1, fill(log, ["$ cd /t", "FAILED: a.o", "cc a.c"])))
+    assert (told.command, told.message) == ("cc a.c", "FAILED: a.o")
+
+
+def test_an_error_stands_between_two_lines_before_it_and_forty_from_it_on(log: BuildLog) -> None:
+    lines = [*(f"before {n}" for n in range(5)), "a.cpp:1:1: error: no", *(f"after {n}" for n in range(50))]
+    failure = failed(account_for("torch", "compile", ["x"], 1, fill(log, ["FAILED: a.o", "cc a.c", *lines])))
+    assert failure.error == ("before 3", "before 4", "a.cpp:1:1: error: no", *(f"after {n}" for n in range(39)))
+    assert without_times(log.path.read_text().splitlines()[(failure.first_line or 0) - 1]) == "a.cpp:1:1: error: no"
+    early = failed(account_for("torch", "compile", ["x"], 1, fill(log, ["$ cd /t && x", "a.cpp:1:1: error: one"])))
+    assert early.error == ("$ cd /t && x", "a.cpp:1:1: error: one"), "and no line of another command"
+
+
+def test_variables_are_named_from_the_line_after_the_message_on() -> None:
+    line = "CMake Error: The following variables are used in this project, but they are set to NOTFOUND."
+    lines = ["done", line, "A_LIBRARY", "    linked by target", "B_LIBRARY", "", "C_LIBRARY"]
+    assert _error_message(lines, 1).endswith("set to NOTFOUND: A_LIBRARY, B_LIBRARY")
+
+
+CMAKE = "CMake Error at CMakeLists.txt:3 (message):"
+
+
+def test_a_message_of_cmake_ends_with_its_first_sentence_and_its_paragraph() -> None:
+    assert _error_message([CMAKE, "  One.", "  Two.", "", "  Three."], 0) == f"{CMAKE} One. Two."
+    assert (
+        _error_message([CMAKE, "  One.", "  and", "", "  /a/path", "", "  more"], 0) == f"{CMAKE} One. and /a/path more"
+    )
+    assert _error_message([CMAKE, "  One", "Call Stack (most recent call first):", "  x"], 0) == f"{CMAKE} One"
+    assert _error_message([CMAKE.removesuffix(":"), "  One"], 0) == CMAKE.removesuffix(":"), (
+        "it says that nothing follows"
+    )
+
+
+def test_a_message_of_cmake_has_eleven_lines_at_most() -> None:
+    words = [f"  w{number}" for number in range(15)]
+    assert _error_message([CMAKE, *words], 0) == f"{CMAKE} {' '.join(f'w{number}' for number in range(11))}"
+
+
+def test_a_message_has_three_hundred_letters_at_most(log: BuildLog) -> None:
+    def told(length: int) -> str:
+        return failed(account_for("torch", "compile", ["x"], 1, fill(log, ["$ cd /t", "y" * length]))).message
+
+    assert told(300) == "y" * 300
+    assert told(301) == "y" * 297 + "..."

@@ -13,7 +13,6 @@ import pytest
 
 from bare_host import BareHost
 from rekindle.build.farm import (
-    HOPELESS,
     FarmWork,
     count_rows,
     opened_cache,
@@ -115,9 +114,7 @@ def test_that_no_worker_is_left_is_said_once(tmp_path: Path) -> None:
     assert list(work.news()) == ["the farm has no worker now: compiling here until one comes"]
 
 
-@pytest.mark.parametrize(
-    ("undone", "done", "stops"), [(HOPELESS - 1, 0, False), (HOPELESS, 0, True), (HOPELESS, 1, False)]
-)
+@pytest.mark.parametrize(("undone", "done", "stops"), [(19, 0, False), (20, 0, True), (20, 1, False)])
 def test_a_farm_that_does_nothing_is_left_alone(tmp_path: Path, undone: int, done: int, stops: bool) -> None:
     client = Client()
     client.counted = FarmCounts(returned=undone, remote={"a": done} if done else {})
@@ -128,7 +125,7 @@ def test_a_farm_that_does_nothing_is_left_alone(tmp_path: Path, undone: int, don
 
 def test_a_refusal_is_told_with_its_reason(tmp_path: Path) -> None:
     work = farm_work(tmp_path)
-    (work.folder / "failed").write_text("a.o\thttp error status: 401\n" * HOPELESS)
+    (work.folder / "failed").write_text("a.o\thttp error status: 401\n" * 20)
     work.look()
     assert work.stopped and "none was done (http error status: 401)" in next(work.news())
 
@@ -382,3 +379,51 @@ def test_the_same_names_everywhere() -> None:
 
     client: Any = SccacheClient(tool=tool, env={"SCCACHE_SERVER_UDS": "s"})
     assert client.status(Asked()).why == "answer" and client.counts(Asked()) is None
+
+
+def test_a_worker_of_unknown_memory_is_not_asked_how_much_it_has(tmp_path: Path) -> None:
+    work = farm_work(tmp_path)
+    workers = (FarmWorker(name="a", address="a:1"), FarmWorker(name="b", address="b:1", memory_gib=16))
+    work.farm = Farm(scheduler="http://10.0.0.1:10600", workers=workers)
+    sizes = {"at.cpp.o": (12 << 30, 1.0), "above.cpp.o": ((12 << 30) + 1, 1.0)}
+    work.keep_home(ObjectCosts(History(objects=sizes)))
+    assert work.lines("home") == ["above.cpp.o"], "three quarters of the smallest worker's memory"
+
+
+def test_a_farm_can_end_before_it_is_looked_at_and_looks_no_more_afterwards(tmp_path: Path) -> None:
+    farm_work(tmp_path).end()
+    work = farm_work(tmp_path)
+    work.start()
+    work.end()
+    assert not work._thread.is_alive()
+
+
+def test_a_lost_log_tells_of_no_compilations(tmp_path: Path) -> None:
+    work = farm_work(tmp_path, LOG, client=counted())
+    (tmp_path / "sccache.log").unlink()
+    assert work.compilations() == []
+
+
+def test_a_farm_begins_with_nothing_done(tmp_path: Path) -> None:
+    work = farm_work(tmp_path)
+    assert (work.servers, work.slots, work.redone, work.wrong, work.governor) == (0, 0, 0, (), None)
+    assert not work.stopped and list(work.news()) == []
+
+
+def test_of_all_that_is_made_again_only_objects_are_removed(tmp_path: Path) -> None:
+    names = ("a.o", "b.obj", "lib.so", "generated.h")
+    for name in names:
+        (tmp_path / name).touch()
+    rows = "".join(f"0\t{number}\t0\t{name}\tabc{number}\n" for number, name in enumerate(names, 1))
+    (tmp_path / ".ninja_log").write_text(f"# ninja log v6\n{rows}")
+    assert remove_objects(tmp_path, None) == ["a.o", "b.obj"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".ninja_log", "generated.h", "lib.so"]
+
+
+@posix
+def test_the_cache_alone_keeps_the_trees_place_out_as_the_farm_did(a_farm: Path, tmp_path: Path) -> None:
+    host = Sccache(tmp_path)
+    with opened_farm(host, BuildOptions(farm=str(a_farm)), {"SCCACHE_ODD": "1"}, tmp_path, tmp_path) as (_, work, _):
+        assert work is not None
+        with opened_cache(work) as (_, env):
+            assert env["SCCACHE_BASEDIRS"] == str(tmp_path) and "SCCACHE_ODD" not in env

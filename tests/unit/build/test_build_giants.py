@@ -10,6 +10,7 @@ import pytest
 import needs
 from rekindle.build.history import History, ObjectCosts
 from rekindle.build.steps import giants_first
+from rekindle.model.progress import GIANT_SECONDS
 
 NINJA = """\
 rule touch
@@ -59,6 +60,16 @@ def test_files_without_giants_stay(tmp_path: Path, text: str) -> None:
     (tmp_path / "build.ninja").write_text(text)
     assert giants_first(tmp_path, learnt()) == 0
     assert (tmp_path / "build.ninja").read_text() == text
+
+
+def test_what_takes_a_giants_time_is_one_and_a_little_less_is_none(tmp_path: Path) -> None:
+    text = "rule cxx\n  command = y\nbuild a.cpp.o: cxx\nbuild b.cpp.o: cxx\n"
+    for seconds, moved in ((GIANT_SECONDS, 1), (GIANT_SECONDS - 0.5, 0)):
+        (tmp_path / "build.ninja").write_text(text)
+        assert giants_first(tmp_path, learnt(b_cpp_o=seconds)) == moved
+        lines = (tmp_path / "build.ninja").read_text().splitlines()
+        assert lines[:2] == text.splitlines()[:2], "rules stay before what uses them"
+        assert lines[2].startswith("build b.cpp.o" if moved else "build a.cpp.o")
 
 
 def test_no_file_is_no_error(tmp_path: Path) -> None:

@@ -290,3 +290,43 @@ def test_who_only_watches_decides_nothing(world: World) -> None:
     world.jobs(p7=300)
     assert one.tick(0) is None
     assert world.asked == [] and one.samples[-1].used == 300 * MIB and one.peak_bytes == 300 * MIB
+
+
+def test_it_looks_four_times_a_second_and_ten_times_where_it_is_tight(world: World) -> None:
+    world.jobs(p7=300)
+    one = governor()
+    assert one.look(0) == one.interval == 0.25
+    world.decision = JobDecision(jobs=1, pause=(7,))
+    assert one.look(0) == one.interval == 0.1
+
+
+@pytest.mark.parametrize(("server", "least", "most"), [(None, 600, 800), (99, 8, 100)])
+def test_behind_sccache_a_new_job_is_small(server: int | None, least: int, most: int, world: World) -> None:
+    """A client that waits for its server has 8 MiB; a usual compiler has hundreds."""
+    one = governor()
+    one.server = server
+    one.tick(0)
+    assert least * MIB < world.asked[-1].typical < most * MIB
+
+
+def test_what_waits_for_sccache_takes_no_job_from_what_compiles_here(world: World) -> None:
+    world.jobs(p7=300)
+    world.tree += [Proc(8, 1, room.CLIENT_NAME, 8.0, MIB), Proc(9, 1, room.CLIENT_NAME, 9.0, MIB)]
+    world.decision = JobDecision(jobs=1)
+    one = governor()
+    decision = one.tick(0)
+    assert world.asked[-1].max_jobs == 6 and [job.key for job in world.asked[-1].jobs] == [7]
+    assert decision == JobDecision(jobs=3), "one that compiles and two that wait"
+    world.jobs()
+    assert one.tick(0) is world.decision, "nobody waits, so nothing is added"
+
+
+def test_of_what_a_server_compiles_none_is_counted_as_ninjas(world: World) -> None:
+    world.tree = [Proc(1, 0, "ninja", 1.0, 0), Proc(99, 0, "sccache", 1.0, 0)]
+    world.tree += [Proc(pid, 99, "cc1plus", float(pid), 300 * MIB) for pid in (7, 8)]
+    one = governor()
+    one.server = 99
+    for jobs, left in ((5, 3), (3, 1), (2, 1), (1, 1)):
+        world.decision = JobDecision(jobs=jobs)
+        assert one.tick(0) == JobDecision(jobs=left), "Ninja always has one"
+    assert world.asked[-1].max_jobs == 10 and one.running == 0 and one.jobs() == []

@@ -151,3 +151,14 @@ def test_the_ceiling_is_what_was_asked_by_hand(
 def test_no_jobs_at_all_cannot_be_asked_for(jobs: int | None, said: str) -> None:
     with pytest.raises(BadInput, match="jobs"):
         most_jobs(jobs, (("MAX_JOBS", said),))
+
+
+def test_an_old_ninja_with_a_farm_is_given_as_many_jobs_as_clients_fit(calm: None, tmp_path: Path) -> None:
+    with elastic_jobs(BuildOptions(farm=""), ninja("1.12.1"), tmp_path / "h.json", "x", farm=40) as jobs:
+        assert 16 < jobs.max_jobs <= 40, "2100 MiB are free, and a client is small"
+
+
+def test_a_farm_is_not_left_to_a_shared_jobserver(calm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SHARED_JOBSERVER, "-j --jobserver-auth=fifo:/x")
+    with elastic_jobs(BuildOptions(farm=""), ninja("1.13.0"), tmp_path / "h.json", str(tmp_path), farm=40) as jobs:
+        assert not watches(jobs.governor) and "/x" not in jobs.env["MAKEFLAGS"] and jobs.max_jobs == 40

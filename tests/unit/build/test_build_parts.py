@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +195,83 @@ def test_fixed_jobs() -> None:
     assert fixed_jobs(8, 4 * GIB, GIB) == 4
     assert fixed_jobs(8, GIB // 2, GIB) == 1
     assert fixed_jobs(8, None, GIB) == 8
+
+
+def test_a_front_end_without_backend_or_setup_py_gets_setuptools(tmp_path: Path) -> None:
+    project = tmp_path / "pyproject.toml"
+    project.write_text('[build-system]\nrequires=["setuptools","torch"]')
+    front = find_front_end(tmp_path)
+    assert (front.kind, front.backend) == ("pep517", "setuptools.build_meta")
+    project.write_text('[build-system]\nbuild-backend="flit_core.buildapi"')
+    front = find_front_end(tmp_path)
+    assert (front.kind, front.backend, front.requires) == ("pep517", "flit_core.buildapi", ())
+    assert not (front.only_flag or front.serial or front.chooses_jobs or front.takes_cmake_settings)
+    project.write_text("[project]\nname='x'")
+    with pytest.raises(BadInput, match="neither setup"):
+        find_front_end(tmp_path)
+    project.write_text("[build-system")
+    with pytest.raises(BadInput, match="cannot be read"):
+        find_front_end(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("setup", "chooses"),
+    [
+        ("os.environ['MAX_JOBS'] = str(4)", True),
+        ("n = int(os.environ.get('MAX_JOBS', 4)); os.environ['MAX_JOBS'] = str(n)", False),
+        ("n = int(os.environ['MAX_JOBS'])", False),
+        ("setup()", False),
+    ],
+)
+def test_a_setup_py_that_fixes_the_number_of_jobs_is_given_a_word(setup: str, chooses: bool, tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text(setup)
+    assert find_front_end(tmp_path).chooses_jobs is chooses
+
+
+def test_ninja_works_in_the_tree_or_in_the_folder_of_the_newest_python(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text("setup()")
+    front = find_front_end(tmp_path)
+    assert front.ninja_tree == tmp_path / "build", "where it will be"
+    for number, name in enumerate(("temp.cp312", "temp.cp310", "temp.cp311")):
+        (tmp_path / "build" / name).mkdir(parents=True)
+        (tmp_path / "build" / name / "build.ninja").touch()
+        os.utime(tmp_path / "build" / name / "build.ninja", (1000 + number, 1000 + number))
+    assert front.ninja_tree == tmp_path / "build" / "temp.cp311", "the latest, whatever its name"
+    (tmp_path / "build" / "build.ninja").touch()
+    assert front.ninja_tree == tmp_path / "build"
+
+
+def test_scikit_build_core_is_told_a_build_type_that_is_one(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[build-system]\nbuild-backend="scikit_build_core.build"')
+    front = find_front_end(tmp_path)
+    kinds = [
+        [word for word in front.wheel("py", tmp_path, given) if "build-type" in word]
+        for given in ({"CMAKE_BUILD_TYPE": "Debug", "USE_CUDA": "1"}, {"CMAKE_BUILD_TYPE": ""}, {"USE_CUDA": "1"}, None)
+    ]
+    assert kinds == [["-Ccmake.build-type=Debug"], [], [], []]
+
+
+def test_what_setup_py_passes_on_is_no_setting_of_a_file_and_the_rest_no_variable() -> None:
+    made = make_environment(
+        plan(env={"MAX_JOBS": "2"}, cmake={"USE_CUDA": "0", "CAFFE2_X": "1"}), {}, path_first=[], extra={}, version="9"
+    )
+    assert made.chosen["USE_CUDA"] == "0" and "CAFFE2_X" not in made.full
+    assert made.cache_settings == {"CAFFE2_X": "1"} and made.dropped == ()
+
+
+@pytest.mark.parametrize(
+    ("project", "named", "number"),
+    [("torch", "PYTORCH_BUILD_VERSION", "1"), ("torchvision", "BUILD_VERSION", None), ("anybodys", None, None)],
+)
+def test_each_project_is_told_its_version_by_its_own_variable(
+    project: str, named: str | None, number: str | None
+) -> None:
+    made = make_environment(plan(project=project), {}, path_first=[], extra={}, version="9")
+    told = {name: value for name, value in made.chosen.items() if "VERSION" in name}
+    assert told == ({named: "9"} if named else {}) and made.chosen.get("PYTORCH_BUILD_NUMBER") == number
+    without = make_environment(plan(project=project), {}, path_first=[], extra={}, version="")
+    assert not any("VERSION" in name for name in without.chosen)
+    mine = make_environment(
+        plan(project=project, env={"PYTORCH_BUILD_NUMBER": "7"}), {}, path_first=[], extra={}, version="9"
+    )
+    assert mine.chosen["PYTORCH_BUILD_NUMBER"] == "7"

@@ -101,8 +101,9 @@ def test_a_first_run_finds_nothing(tmp_path: Path) -> None:
 def test_a_clean_build_leaves_an_empty_tree(tmp_path: Path) -> None:
     work = building(tmp_path, clean=True)
     save_state(work.front.build_tree, state())
-    assert engine._earlier_state(work, state()) is None
-    assert list(work.front.build_tree.iterdir()) == []
+    for _ in range(2):
+        assert engine._earlier_state(work, state()) is None
+        assert list(work.front.build_tree.iterdir()) == [], "also where it is empty already"
 
 
 def test_another_plan_is_refused_only_where_something_was_compiled(tmp_path: Path) -> None:

@@ -97,3 +97,30 @@ def test_a_build_that_ends_before_its_first_phase_leaves_a_trace_too(tmp_path: P
     (tmp_path / "gone.o").unlink()
     write_trace(tmp_path / "t.json", "x", [], tree)
     assert [e["name"] for e in validated(tmp_path / "t.json")] == ["process_name"]
+
+
+def test_a_build_without_a_phase_compiled_nothing(tmp_path: Path) -> None:
+    """What lies in the tree was compiled by an earlier one."""
+    write_trace(tmp_path / "t.json", "x", [], ninja_tree(tmp_path, (0, 2000, "old.o", BEGAN)))
+    assert [e["name"] for e in validated(tmp_path / "t.json")] == ["process_name"]
+
+
+@pytest.mark.parametrize(("early", "shown"), [(1.9, True), (2.1, False)])
+def test_a_run_that_seems_to_begin_a_little_early_is_this_builds_own(early: float, shown: bool, tmp_path: Path) -> None:
+    """A clock that was set, or a file system that rounds, moves it by a second or two."""
+    tree = ninja_tree(tmp_path, (0, 4000, "a.o", BEGAN - early))
+    write_trace(tmp_path / "t.json", "x", SPANS, tree)
+    assert ("a.o" in [event["name"] for event in validated(tmp_path / "t.json")]) is shown
+
+
+def test_a_run_whose_files_are_gone_is_left_out_without_its_time(tmp_path: Path) -> None:
+    tree = ninja_tree(tmp_path, (0, 5000, "gone.o", BEGAN + 11), (0, 2000, "there.o", BEGAN + 12))
+    (tmp_path / "gone.o").unlink()
+    write_trace(tmp_path / "t.json", "x", SPANS, tree)
+    assert [e["name"] for e in validated(tmp_path / "t.json") if e["pid"] == 2] == ["process_name", "there.o"]
+
+
+def test_names_of_processes_stand_at_the_beginning_in_no_row(tmp_path: Path) -> None:
+    write_trace(tmp_path / "t.json", "x", SPANS, tmp_path)
+    [named] = [event for event in validated(tmp_path / "t.json") if event["ph"] == "M"]
+    assert (named["tid"], named["ts"]) == (0, 0)

@@ -9,9 +9,11 @@ import io
 import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import needs
 from rekindle.build.finish import bill_of_materials, finish_wheel, provenance, third_party
 from rekindle.errors import StageFailed
 from rekindle.formats.statement import fill_places, hide_places
@@ -126,3 +128,103 @@ def test_a_statement_names_no_place_of_this_machine(tmp_path: Path) -> None:
     windows = {"at": "C:\\Users\\ann\\w\\x"}
     assert hide_places(windows, {"home": "C:\\Users\\ann"}) == {"at": "<home>\\w\\x"}
     assert fill_places(hide_places(windows, {"home": "C:\\Users\\ann"}), {"home": "D:\\me"}) == {"at": "D:\\me\\w\\x"}
+
+
+def test_only_what_its_owner_may_run_is_a_program(tmp_path: Path) -> None:
+    modes = {"torch/run": 0o700, "torch/theirs": 0o655, "torch/data": 0o666, "torch-1.dist-info/METADATA": 0o644}
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as out:
+        for name, mode in modes.items():
+            info = zipfile.ZipInfo(name)
+            info.external_attr = (0o100000 | mode) << 16
+            out.writestr(info, b"x")
+        out.writestr("torch/folder/", b"")
+    finish_wheel(tmp_path / "a.whl", tmp_path / "o.whl", epoch=0, add={"rekindle.json": b"{}"})
+    with zipfile.ZipFile(tmp_path / "o.whl") as made:
+        told = {info.filename: info.external_attr >> 16 & 0o777 for info in made.infolist()}
+    assert {name for name, mode in told.items() if mode == 0o755} == {"torch/run"}
+    assert {mode for name, mode in told.items() if name != "torch/run"} == {0o644}
+    assert "torch/folder/" not in told, "an empty folder is nothing that is installed"
+    assert list(told)[:3] == ["torch/data", "torch/run", "torch/theirs"], "by name, metadata last"
+
+
+def test_two_kinds_of_metadata_are_no_wheel(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as out:
+        for name in ("a-1.dist-info/METADATA", "b-1.dist-info/METADATA", "b-1.dist-info/licenses/x"):
+            out.writestr(name, b"x")
+    with pytest.raises(StageFailed, match="has 2 "):
+        finish_wheel(tmp_path / "a.whl", tmp_path / "o.whl", epoch=0, add={})
+
+
+def test_what_lies_in_the_tree_of_others_is_what_is_really_there(tmp_path: Path) -> None:
+    root = tmp_path / "tree"
+    for name in ("third_party/fmt", "third_party/plain", "extern/deep", "../outside"):
+        (root / name).mkdir(parents=True)
+        (root / name / "x").write_text("")
+    (root / "third_party/file").write_text("")
+    modules = {"third_party/fmt": "https://x/fmt", "extern/deep": None, "../outside": "https://x/evil", "gone": "y"}
+    text = "".join(
+        f'[submodule "{path}"]\n path = {path}\n' + (f" url = {url}\n" if url else "") for path, url in modules.items()
+    )
+    (root / ".gitmodules").write_text(text)
+    assert third_party(root) == {"fmt": "https://x/fmt", "plain": "", "deep": ""}
+    (root / ".gitmodules").write_text("no section")
+    assert third_party(root) == {"fmt": "", "plain": ""}
+
+
+@needs.links()
+def test_a_link_is_no_part_of_the_tree(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "x").write_text("")
+    (tmp_path / "tree" / "third_party").mkdir(parents=True)
+    (tmp_path / "tree" / "third_party" / "linked").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    assert third_party(tmp_path / "tree") == {}
+
+
+def test_a_bill_tells_where_parts_are_from_and_what_only_built_it(tmp_path: Path) -> None:
+    for name in ("fmt", "plain"):
+        (tmp_path / "third_party" / name).mkdir(parents=True)
+        (tmp_path / "third_party" / name / "x").write_text("")
+    (tmp_path / ".gitmodules").write_text('[submodule "f"]\n path = third_party/fmt\n url = https://x/fmt\n')
+    tree = SourceTree(project="torch", version="2.0", root=str(tmp_path))
+    bill = json.loads(bill_of_materials(tree, "2.0+ours", {"NumPy": "1.26"}, {"ninja": "1.13"}))
+    assert bill["components"] == [
+        {
+            "type": "library", "name": "fmt", "scope": "required",
+            "externalReferences": [{"type": "vcs", "url": "https://x/fmt"}],
+        },
+        {"type": "library", "name": "plain", "scope": "required"},
+        {
+            "type": "library", "name": "NumPy", "version": "1.26", "scope": "excluded",
+            "purl": "pkg:pypi/numpy@1.26",
+        },
+        {"type": "application", "name": "ninja", "version": "1.13", "scope": "excluded"},
+    ]  # fmt: skip
+    product = bill["metadata"]["component"]
+    assert product["purl"] == "pkg:pypi/torch@2.0+ours" and "pedigree" not in product
+    spark = json.loads(bill_of_materials(SourceTree(project="spark", version="1", root=str(tmp_path)), "1", {}, {}))
+    assert spark["metadata"]["component"]["name"] == "spark-miniature"
+
+
+def test_a_statement_names_the_release_and_only_what_has_a_digest(tmp_path: Path) -> None:
+    patches = (
+        AppliedPatch(id="known", state="applied", sha256="ab"),
+        AppliedPatch(id="unknown", state="applied"),
+    )
+    tree = SourceTree(
+        project="torch", version="2.0a0", root=str(tmp_path), commit="c" * 40, digest="d", patches=patches
+    )
+
+    def stated(plan: Plan, tree: SourceTree) -> dict[str, Any]:
+        told = json.loads(provenance(plan, "dd", tree, [("w.whl", "ee")], {}, {}, {}))
+        built: dict[str, Any] = told["predicate"]["buildDefinition"]
+        return built
+
+    built = stated(Plan(answer="build", torch="2.0.1"), tree)
+    assert built["externalParameters"] == {"project": "torch", "version": "2.0.1"}
+    assert built["resolvedDependencies"] == [
+        {"uri": "torch", "digest": {"gitCommit": "c" * 40}},
+        {"uri": "patch:known", "digest": {"sha256": "ab"}},
+    ]
+    bare = SourceTree(project="torch", version="2.0a0", root=str(tmp_path))
+    built = stated(Plan(answer="build"), bare)
+    assert built["externalParameters"]["version"] == "2.0a0" and not built["resolvedDependencies"]

@@ -159,7 +159,8 @@ def bare_ninja(tmp_path: Path, body: str) -> dict[str, str]:
     ninja.chmod(0o755)
     folder = tmp_path / "tree"
     folder.mkdir()
-    options = BuildOptions(ninja=str(ninja), jobs=3)
+    # What is free on this machine now must not decide: with a budget three jobs fit.
+    options = BuildOptions(ninja=str(ninja), jobs=3, memory="8G")
     return dict(run_ninja(folder, Workspace(tmp_path / "w"), options, Silent(), LiveHost(), {"MORE": "x"}))
 
 
@@ -175,6 +176,14 @@ def test_a_bare_ninja_tells_what_failed_and_why(tmp_path: Path) -> None:
     body = "echo 'FAILED: [code=1] a.o'; echo 'cc a.c'; echo ' first '; echo; echo second\n"
     body += "echo 'FAILED: [code=1] b.o'; echo 'cc b.c'; exit 1"
     assert bare_ninja(tmp_path, body) == {"a.o": "first second", "b.o": "its tool failed"}
+
+
+@needs_posix
+def test_a_bare_ninja_tells_the_beginning_of_what_a_tool_said(tmp_path: Path) -> None:
+    body = "echo 'FAILED: [code=1] a.o'; echo 'cc a.c'; for n in $(seq 20); do echo $n; done\n"
+    body += "echo 'FAILED: [code=1] b.o'; echo 'cc b.c'; printf '%03000d\\n' 7; exit 1"
+    told = bare_ninja(tmp_path, body)
+    assert told == {"a.o": "1 2 3 4 5 6 7 8 9 10 11 12", "b.o": "0" * 2000}
 
 
 @needs_posix
