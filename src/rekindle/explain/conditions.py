@@ -193,6 +193,11 @@ def _mebibytes(name: str, event: Event) -> float:
     return float(size[0]) * _UNITS[size[1][0]] if len(size) == 2 else 0.0
 
 
+def _more(larger: str, smaller: str, share: float = 1.0) -> Condition:
+    """Is one amount of memory that the message names larger than the other, or than a share of it?"""
+    return lambda event, scene: _mebibytes(larger, event) > share * _mebibytes(smaller, event)
+
+
 def _opposite(asked: Condition) -> Condition:
     """The question with the other answer; what cannot be told stays so."""
     return lambda event, scene: None if (holds := asked(event, scene)) is None else not holds
@@ -213,6 +218,10 @@ CONDITIONS = {function.__name__.strip("_").replace("_", "-"): function for funct
     "arch-is-newer-than-toolkit": _opposite(_arch_is_older_than_toolkit),
     "card-is-not-amd": _opposite(_card_is_amd),
     "machine-is-not-arm": _opposite(_machine_is_arm),
+    "reserved-suffices": _more("reserved", "wanted"),
+    "reserved-is-much": _more("reserved", "total", 1 / 8),
+    "others-hold-more": _more("other", "own"),
+    "allocated-exceeds-card": _more("allocated", "total"),
     "cpu-lacks-sse4": _lacks_features("sse4.1", "sse4.2"),
     "cpu-lacks-avx": _lacks_features("avx"),
     "cpu-lacks-avx2": _lacks_features("avx2"),

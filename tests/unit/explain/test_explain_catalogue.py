@@ -53,6 +53,8 @@ def test_a_page_has_all_variants() -> None:
         "run",
         "training",
         "extension",
+        "loading",
+        "linker",
         "jetson-vllm",
     }
     assert {page.variant for page in explain_rule("oom-killed").rules} == variants
