@@ -6,6 +6,7 @@ gives ``owner``, ``install``, ``pip_name``, ``owner_note``, ``headline``, ``reme
 """
 
 import functools
+import itertools
 import re
 from collections.abc import Callable
 
@@ -341,9 +342,18 @@ def _model_release(event: Event, scene: Scene) -> dict[str, str]:
     }
 
 
+def _cuda_majors(event: Event, scene: Scene) -> dict[str, str]:
+    """Two of NVIDIA's packages of one library for two CUDA versions, where the log lists such."""
+    seen = scene.reading.signals.get("nvidia-part")
+    names = sorted({each.values["nvidia_part"] for each in seen.all} if seen else ())
+    pair = next(((one, two) for one, two in itertools.pairwise(names) if one[:-2] == two[:-2]), None)
+    return {"first": pair[0], "second": pair[1]} if pair else {}
+
+
 FILLS: dict[str, Fill] = {f"{what}-owner": functools.partial(_values, what) for what in _NAMED}
 FILLS |= {"measured-name": _measured_name, "model-release": _model_release}
-FILLS |= {"right-pair": _right_pair, "fitting-release": _fitting_release}
+FILLS |= {"right-pair": _right_pair, "fitting-release": _fitting_release, "cuda-majors": _cuda_majors}
 CONDITIONS: dict[str, Condition] = {f"{what}-known": functools.partial(_is_known, what) for what in _NAMED}
 CONDITIONS |= {"name-of-newer-owner": _is_of_newer_owner, "name-is-measured": _is_measured}
 CONDITIONS["pair-differs"] = _pair_differs
+CONDITIONS["two-cuda-majors"] = lambda event, scene: bool(_cuda_majors(event, scene))

@@ -157,9 +157,9 @@ def test_the_name_in_a_compilers_sentence(message: str, name: str | None) -> Non
 
 
 def test_each_table_gives_a_look_up_and_a_question(table: dict[tuple[str, str], NameOwner]) -> None:
-    others = {"measured-name", "right-pair", "fitting-release", "model-release"}
+    others = {"measured-name", "right-pair", "fitting-release", "model-release", "cuda-majors"}
     assert {f"{what}-owner" for what in owners._NAMED} == set(owners.FILLS) - others
-    asked = {"name-of-newer-owner", "name-is-measured", "pair-differs"}
+    asked = {"name-of-newer-owner", "name-is-measured", "pair-differs", "two-cuda-majors"}
     assert {f"{what}-known" for what in owners._NAMED} == set(owners.CONDITIONS) - asked
     here = event(symbol="x")
     assert owners.CONDITIONS["symbol-known"](here, scene()) is False
