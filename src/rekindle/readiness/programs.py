@@ -5,6 +5,7 @@ import re
 import shlex
 from typing import NamedTuple
 
+from rekindle.compat.backends import platform_of
 from rekindle.compat.hazards import Combination, Surroundings, machine_meets, torch_meets
 from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import load_facts
@@ -42,9 +43,10 @@ _ASK_TOOLS = (
 
 def python_of_machine(case: ExaminedMachine) -> Checks:
     """A Python for which some torch is published; best one that the newest torch takes."""
-    platform = {"linux": f"linux_{case.machine.os.arch}"}.get(case.machine.os.system, case.machine.os.system)
+    # Windows on Arm runs Pythons and wheels of x86-64, too.
+    platform = "windows" if case.windows else platform_of(case.machine.os)
     rows = load_facts().torch.release
-    pythons_of = ((version, rows[version].pythons.get(platform, ())) for version in load_facts().releases)  # type: ignore[call-overload]
+    pythons_of = ((version, rows[version].pythons.get(platform, ())) for version in load_facts().releases)  # type: ignore[arg-type]
     newest_first = [(version, {name.rstrip("t") for name in names}) for version, names in pythons_of if names]
     cpythons = [python for python in case.machine.pythons if (python.abi or "cp").startswith("cp")]
     usable = [python.version for python in cpythons if "32 bit" not in (python.note or "")]

@@ -44,7 +44,7 @@ def nvidia_driver_of_machine(case: ExaminedMachine) -> Checks:
     silent = any(gpu.how in ("pci", "given") for gpu in cards.gpus)
     if cards.trouble is None:
         wrong = driver_misfit(case.machine, None) if silent else None
-        version, want = cards.driver if wrong else cards.driver or cards.l4t, "a driver that drives every card"
+        version, want = cards.driver or cards.l4t, "a driver that drives every card"
         yield case.verdict("nvidia-driver", not wrong, version, want=want, why=wrong, bad="warn", needed_for=TO_USE)
         return
     topic = "nvidia-container" if os.container else "nvidia-driver"

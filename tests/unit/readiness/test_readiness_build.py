@@ -332,7 +332,9 @@ def test_nccl_is_asked_for_where_it_is_planned() -> None:
     assert (refused.value.remedy or "").endswith("libnccl-dev")
     there = {**FILES, "/usr/include/nccl.h": "", "/usr/lib/libnccl.so": ""}
     assert "nccl" in {check.id for check in check_gpu(Machine(NVCC, there), planned)}
-    assert "nccl" not in {check.id for check in check_gpu(host, plan(**CUDA, **ENV))}, "not planned, not asked"
+    for told in ({}, {"USE_NCCL": "1"}, {"USE_SYSTEM_NCCL": "1"}, {"USE_NCCL": "1", "USE_SYSTEM_NCCL": "0"}):
+        unplanned = plan(**CUDA, recipe={"env": {**ENV["recipe"]["env"], **told}})
+        assert "nccl" not in {check.id for check in check_gpu(host, unplanned)}, "not planned, not asked"
 
 
 NEW = {"torch": "2.12.1", "cuda": "13.0", "arch_list": ("9.0",), "cudnn": "9.20.0"}

@@ -6,6 +6,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import needs
 from bare_host import BareHost
@@ -88,7 +89,7 @@ def test_what_everybody_expects_stops_the_build_before_it_starts(
         tuple(name for name in FILES if not name.endswith(gone)), tuple(name for name in PROGRAMS if name != gone)
     )
     check = found(host, vision())["libraries"]
-    assert check.status == "fail" and words in (check.found or "")
+    assert check.status == "fail" and words in (check.found or "") and "built without" not in (check.found or "")
     line, _, otherwise = (check.fix or "").partition("   # ")
     assert line == f"apt-get install -y --no-install-recommends {package}", "a line to paste, with a remark"
     assert otherwise.endswith(f"--set {switch}=0")
@@ -102,7 +103,8 @@ def test_what_few_use_is_told() -> None:
     assert "libraries" not in checks
     left_out = checks["libraries-left-out"]
     assert left_out.status == "warn" and "libwebp" in (left_out.found or "") and "FFmpeg" in (left_out.found or "")
-    assert "libwebp-dev ffmpeg" in (left_out.fix or "")
+    assert (left_out.found or "").endswith("; built without") and checks["libraries-there"].found == "libpng, libjpeg"
+    assert "libwebp-dev ffmpeg" in (left_out.fix or "") and "--set" not in (left_out.fix or "")
     older = found(host, vision("1.13.1", "0.14.1"))["libraries-left-out"]
     assert "libwebp" not in (older.found or ""), "0.14.1 knows no WebP"
 
@@ -137,6 +139,14 @@ def test_it_is_one_of_the_questions_of_every_build(tmp_path: Path) -> None:
         plan=Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="x")), python="3.99", place=tmp_path
     )
     assert not [check for check in check_build(Machine(()), other) if check.id.startswith("libraries")]
+
+
+def test_other_systems_and_plans_without_a_torch_are_asked_nothing() -> None:
+    bare, elsewhere = Machine(()), Machine(())
+    elsewhere.system = "windows"
+    assert "libraries" in found(bare, vision())
+    assert found(elsewhere, vision()) == {}
+    assert found(bare, replace(vision(), torch=None)) == found(bare, replace(vision(), build=None)) == {}
 
 
 @needs.posix()

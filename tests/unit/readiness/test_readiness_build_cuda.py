@@ -1,16 +1,22 @@
-"""The toolkit a build is planned for: is it here, is it that release, and does its nvcc take the compiler?"""
+"""The toolkit a build is planned for: is it here, is it that release, does its nvcc take the compiler? And is what
+torch links beside it?"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 
+import needs
 from bare_host import BareHost
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.protocol import Completed
-from rekindle.model.plan import Plan
-from rekindle.readiness.cuda import find_toolkit
+from rekindle.model.machine import Check
+from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.readiness.case import PlannedBuild
+from rekindle.readiness.cuda import cuda_for_build, find_toolkit
 
 
 class Machine(BareHost):
@@ -97,3 +103,84 @@ def test_a_toolkit_that_no_table_knows_is_not_judged() -> None:
 
 def test_a_rocm_build_gets_its_compiler() -> None:
     assert find_toolkit(Machine(hipcc=""), plan(rocm="6.2"), {}, "g++") == {"hipcc": "/bin/hipcc"}
+
+
+class Toolkits(Machine):
+    """Toolkits below /opt and the usual one, by what each nvcc says."""
+
+    def __init__(self, **releases: str) -> None:
+        super().__init__()
+        self.releases = {f"/{place.replace('_', '/')}/bin/nvcc": release for place, release in releases.items()}
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        there = [*self.releases, *(nvcc.removesuffix("/bin/nvcc") for nvcc in self.releases)]
+        return tuple(path for path in there if fnmatch(path, pattern))
+
+    def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
+        release = self.releases.get(argv[0])
+        said = f"Cuda compilation tools, release {release}, V{release}.1" if release else ""
+        return Completed(argv=tuple(argv), code=0, out=said)
+
+
+@needs.posix()
+def test_the_other_toolkits_are_named_beside_the_one_that_is_another() -> None:
+    here = Toolkits(opt_cuda="12.4", opt_cuda11="", usr_local_cuda="11.8")
+    with pytest.raises(BadInput) as refused:
+        find_toolkit(here, plan(cuda="13.0"), {"CUDA_HOME": "/usr/local/cuda"}, "g++")
+    said, *others = refused.value.message.split(", ")[1:]
+    assert said == "but /usr/local/cuda/bin/nvcc is 11.8"
+    assert sorted(others) == ["/opt/cuda/bin/nvcc is 12.4", "/opt/cuda11/bin/nvcc is unknown"]
+
+
+class Files(BareHost):
+    """Files, and what stands in them."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        super().__init__()
+        self.files = files
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        return tuple(path for path in self.files if fnmatch(path, pattern))
+
+    def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        return self.files[path].encode() if path in self.files else None
+
+
+def asked(files: Mapping[str, str], home: str = "/opt/cuda", **env: str) -> dict[str, Check]:
+    recipe = BuildRecipe(source="torch", env={"CUDA_HOME": home, **env})
+    planned = PlannedBuild(plan=Plan(answer="build", cuda="11.8", build=recipe), python="", place=Path("/w"))
+    found = cuda_for_build(Files({f"{home}/bin/nvcc": "", **files}), planned)
+    return {check.id: check for check in found}
+
+
+@pytest.mark.parametrize(
+    ("home", "remedy"),
+    [
+        ("/usr", "apt-get install -y nvidia-cuda-dev"),
+        ("/opt/cuda", "install the cuda-driver-dev package into /opt/cuda"),
+    ],
+)
+@needs.posix()
+def test_a_missing_stub_comes_with_the_toolkits_own_packages(home: str, remedy: str) -> None:
+    with pytest.raises(BadInput, match=f"no stub of it below {home}$") as refused:
+        asked({}, home)
+    assert refused.value.remedy == remedy
+
+
+@pytest.mark.parametrize(
+    ("library", "good"),
+    [("8.9.2", True), ("8.9.7", True), ("8", True), ("8.8.2", False), ("9.9.2", False), ("9", False)],
+)
+@needs.posix()
+def test_a_cudnn_is_one_version_by_its_first_two_numbers(library: str, good: bool) -> None:
+    header = "#define CUDNN_MAJOR 8\n#define CUDNN_MINOR 9\n#define CUDNN_PATCHLEVEL 2\n"
+    files = {
+        "/opt/cuda/lib64/stubs/libcuda.so": "", "/opt/cuda/include/cudnn_version.h": header,
+        f"/opt/cuda/lib64/libcudnn.so.{library}": "",
+    }  # fmt: skip
+    if good:
+        assert asked(files)["cudnn"].found == "8.9.2"
+        return
+    with pytest.raises(BadInput, match=rf"headers are 8\.9\.2 and its library is {library}"):
+        asked(files)
+    assert "cudnn" not in asked(files, USE_CUDNN="0"), "not planned, not asked"

@@ -76,6 +76,15 @@ def test_where_there_is_no_pip_nothing_is_claimed() -> None:
     assert slow.status == "warn" and "no answer in 60 seconds" in (slow.found or ""), "slow is not missing"
 
 
+@pytest.mark.parametrize(("err", "code"), [("WARNING: Retrying (total=0)", None), ("", 1), (" \n", 1)])
+def test_a_pip_that_was_ended_or_said_nothing_is_no_missing_index(err: str, code: int | None) -> None:
+    host = Silent(err, code)
+    (check,) = check_index(host, "/usr/bin/python3", ("wheel",))
+    assert (check.status, host.asked) == ("warn", 1)
+    with pytest.raises(BadInput, match=r"pip finds no packages here \(No matching distribution found\)"):
+        list(check_index(Silent("ERROR: No matching distribution found"), "/usr/bin/python3", ("wheel",)))
+
+
 @needs.posix("an embedded Python has no headers")
 def test_it_is_asked_only_where_something_long_comes_first(tmp_path: Path) -> None:
     plan = Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="torch", pins={"numpy": "<2"}))

@@ -15,15 +15,22 @@ from bare_host import BareHost
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
+from rekindle.model.interpreter import Interpreter
 from rekindle.model.machine import Check
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 from rekindle.model.supply import TreePart
 from rekindle.readiness.case import PlannedBuild, wheel_name, wheel_version
-from rekindle.readiness.programs import find_build_python, python_for_build
+from rekindle.readiness.programs import (
+    check_release,
+    cmake_for_build,
+    find_build_python,
+    python_for_build,
+    python_tools,
+)
 from rekindle.readiness.register import check_build
 from rekindle.readiness.space import place_for_build
-from rekindle.readiness.supplies import submodules_for_build
+from rekindle.readiness.supplies import libraries_for_build, submodules_for_build
 
 
 class Machine(BareHost):
@@ -72,6 +79,71 @@ def test_third_parties_come_from_the_system_where_the_sources_bring_none(tmp_pat
         assert check and check.status == status, origin
     without = _third_parties(host, tmp_path, origin="debian")
     assert without and without.status == "ok", "a recipe that names no packages takes none"
+
+
+@needs.posix()
+def test_of_what_the_system_has_only_what_was_looked_for_is_counted(tmp_path: Path) -> None:
+    parts = (
+        TreePart(name="sleef", path="third_party/sleef", way="system"),
+        TreePart(name="foxi", path="third_party/foxi", way="off"),
+    )
+    tree = SourceTree(project="torch", version="1.13.1", root="/t", parts=parts)
+    libraries = ("/usr/lib/libopenblas.so", "/usr/lib/libsleef.so", "/usr/include/sleef.h")
+    asked = PlannedBuild(plan=plan(), python="", place=tmp_path, tree=tree)
+    (check,) = libraries_for_build(Machine({}, *libraries), asked)
+    words = "2 libraries taken from this system, all there"
+    assert (check.status, check.found) == ("ok", words), "foxi asks nothing of a system"
+
+
+@pytest.mark.parametrize(
+    ("system", "project", "torch", "asks"),
+    [
+        ("linux", "torch", "1.13.1", True),
+        ("windows", "torch", "1.13.1", False),
+        ("linux", "torch", None, False),
+        ("linux", "xformers", "1.13.1", False),
+    ],
+)
+def test_libraries_are_asked_for_where_torch_is_built_on_linux(
+    system: str, project: str, torch: str | None, asks: bool, tmp_path: Path
+) -> None:
+    host = Machine({})
+    host.system = system
+    wanted = msgspec.structs.replace(plan(), project=project, torch=torch)
+    found = list(libraries_for_build(host, PlannedBuild(plan=wanted, python="", place=tmp_path)))
+    assert [check.id for check in found] == (["third-parties"] if asks else [])
+
+
+@pytest.mark.parametrize(
+    ("torch", "version", "good"),
+    [("2.7.1", "3.31.9", True), ("2.7.1", "4.0.0", False), ("2.8.0", "4.0.0", True), ("2.8.0", "4.1.2", True)],
+)
+def test_torch_2_8_is_the_first_whose_files_cmake_4_takes(torch: str, version: str, good: bool, tmp_path: Path) -> None:
+    asked = PlannedBuild(plan=plan(torch, pins={}), python="", place=tmp_path)
+    host = Machine({"cmake": f"cmake version {version}"})
+    if good:
+        (check,) = cmake_for_build(host, asked)
+        assert (check.status, check.found) == ("ok", f"/usr/bin/cmake {version}")
+    else:
+        with pytest.raises(BadInput, match=f"CMake {version} refuses the CMake files of torch {torch}"):
+            list(cmake_for_build(host, asked))
+
+
+def test_a_python_that_knows_no_compiler_of_its_own_has_none_that_is_missing() -> None:
+    told = '{"CC": null, "CXX": "g++ -pthread", "LDSHARED": "  ", "LDCXXSHARED": ""}'
+    tools = python_tools(Machine({"python3": told}), "/usr/bin/python3")
+    assert (tools.commands, tools.missing) == ({"CXX": "g++ -pthread"}, {"CXX": "g++"})
+
+
+@pytest.mark.parametrize(
+    ("project", "torch", "told"), [("torch", "1.13.1", True), ("torchvision", "1.13.1", False), ("torch", None, False)]
+)
+def test_only_torchs_own_releases_are_asked_which_pythons_they_know(
+    project: str, torch: str | None, told: bool
+) -> None:
+    wanted = msgspec.structs.replace(plan(), project=project, torch=torch)
+    found = [check.id for check in check_release(wanted, Interpreter(path="p", version="3.14.0"))]
+    assert found == (["python-release"] if told else [])
 
 
 @pytest.mark.parametrize(("missing", "words"), [(("b",), "1 third party is"), (("b", "c"), "2 third parties are")])
