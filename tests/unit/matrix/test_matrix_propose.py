@@ -125,3 +125,15 @@ def test_a_line_without_a_python_takes_the_one_that_was_asked_for(tmp_path: Path
     lines = "name,gpu,driver,os,python\nrack,Tesla K40c,470.256.02,linux, \nold,Tesla K40c,470.256.02,linux,3.9\n"
     found = api.matrix_propose([lab(tmp_path, lines)], python="3.10")
     assert {wheel.serves: wheel.python for wheel in found.wheels} == {("rack",): "3.10", ("old",): "3.9"}
+
+
+def test_a_thousand_machines_are_proposed_for_and_one_more_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rekindle.journey.matrix_propose._MAX_MACHINES", 3)
+    row = "GTX 1080 Ti,580.95,linux,3.12\n"
+    found = api.matrix_propose([lab(tmp_path, "gpu,driver,os,python\n" + 3 * row)])
+    assert list(found.official) == ["GTX 1080 Ti", "GTX 1080 Ti (2)", "GTX 1080 Ti (3)"]
+    with pytest.raises(BadInput, match="more than 3 machines") as refused:
+        api.matrix_propose([lab(tmp_path, "gpu,driver,os,python\n" + 4 * row)])
+    assert refused.value.remedy == "propose for one kind of them at a time"
