@@ -79,9 +79,16 @@ def test_an_interrupt_ends_the_command_with_all_it_started(tmp_path: Path, monke
             time.sleep(0.01)
         raise KeyboardInterrupt
 
+    usual = live.kill_group
+
     with monkeypatch.context() as patch:
+
+        def kill(process: subprocess.Popen[bytes]) -> None:
+            patch.undo()
+            usual(process)
+
         patch.setattr(subprocess.Popen, "wait", interrupt)
-        patch.setattr(live, "kill_group", lambda process, kill=live.kill_group: (patch.undo(), kill(process)))
+        patch.setattr(live, "kill_group", kill)
         with pytest.raises(KeyboardInterrupt):
             LiveHost().run(["sh", "-c", f"sleep 60 & echo $! > {note}; wait"])
     pid = int(note.read_text())
