@@ -22,7 +22,7 @@ from rekindle.journey.install import InstallOrder, install, own_environment, run
 from rekindle.model.guard import PackageRecord
 from rekindle.model.journey import Installation, Package
 from rekindle.model.plan import Companion, Plan, Request
-from rekindle.model.progress import Silent
+from rekindle.model.progress import Progress, Silent
 from tiny_wheels import make_wheel
 
 A, B = "a1" * 32, "b2" * 32
@@ -68,14 +68,19 @@ class Pip:
         self.calls.append([word for word in words if word not in ("--no-input", "--disable-pip-version-check")])
 
     def install(
-        self, requests: tuple[Request, ...], *foreseen: tuple[Package, ...] | None, plan: Plan = PLAN, **more: Any
+        self,
+        requests: tuple[Request, ...],
+        *foreseen: tuple[Package, ...] | None,
+        plan: Plan = PLAN,
+        progress: Progress | None = None,
+        **more: Any,
     ) -> Installation:
         order = InstallOrder(
             host=BareHost(),
             python=sys.executable,
             plan=plan,
             workspace=self.workspace,
-            progress=Silent(),
+            progress=progress or Silent(),
             installer=Installer(**more),
         )
         return install(order, requests, foreseen)
@@ -223,3 +228,41 @@ def test_an_environment_of_ours_bears_our_mark(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(CommandFailed):
         own_environment(Installer(uv=str(uv)), sys.executable, tmp_path / "refused", tmp_path / "log")
     assert not (tmp_path / "refused").exists()
+
+
+def test_companions_come_from_their_own_places_under_the_limits_of_the_torch(pip: Pip) -> None:
+    def companion(name: str, answer: str, **more: Any) -> Companion:
+        requests = (Request(name=name, version="1.0", **more),) if answer == "runs" else ()
+        return Companion(name=name, answer=answer, version="1.0", why=f"{name}: why", requests=requests)  # type: ignore[arg-type]
+
+    plan = Plan(
+        answer="install",
+        torch="2.7.1",
+        variant="cpu",
+        companions=(
+            companion("xformers", "runs", index="https://x.example"),
+            companion("torch-scatter", "runs", links="https://pyg.example/page.html"),
+            companion("flash-attn", "none"),
+        ),
+    )
+    heard = Heard()
+    made = pip.install((TORCH,), FORESEEN, plan=plan, progress=heard)
+    limits = [Path(words[words.index("-c") + 1]).read_text("utf-8") for words in pip.calls[1:]]
+    assert all("torch==2.7.1+cpu" in text for text in limits) and len(limits) == 2
+    assert [words[words.index("-c") + 2 :] for words in pip.calls[1:]] == [
+        ["xformers==1.0", "--extra-index-url", "https://x.example"],
+        ["torch-scatter==1.0", "-f", "https://pyg.example/page.html"],
+    ]
+    assert heard.notes == ["flash-attn is not installed (none): flash-attn: why"]
+    assert made.packages == pip.after.versions and made.fingerprint == pip.after.fingerprint
+
+
+def test_the_digest_is_that_of_the_planned_torch_and_of_no_other_package(pip: Pip) -> None:
+    made = pip.install((TORCH,), (FORESEEN[1], FORESEEN[0]))
+    assert made.wheel_sha256 == A
+
+
+def test_a_wheel_of_ours_was_asked_for(pip: Pip, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "torch", "2.7.1+cpu")
+    made = pip.install((Request(name="torch", url=str(wheel)),), (FORESEEN[1],))
+    assert made.told is not None and {row.name: row.asked for row in made.told} == {"numpy": False, "torch": True}

@@ -122,7 +122,11 @@ def test_a_table_that_names_programs_is_its_makers(table: Path, tmp_path: Path) 
     matrix_plan(strange, workspace=tmp_path / "strange", machine=HERE)
     with pytest.raises(Untrusted):
         matrix_slurm(strange)
+    with pytest.raises(Untrusted):
+        verbs.matrix_run(strange, engine="none")
     assert matrix_slurm(strange, trust=True).text
+    with pytest.raises(BadInput, match="there is no engine"):
+        verbs.matrix_run(strange, engine="none", trust=True)
 
 
 def test_the_lock_says_which_table_it_is_of(table: Path) -> None:

@@ -224,3 +224,21 @@ def test_patches_that_do_not_apply_are_a_failure_of_the_setup(
     state = worker.run(project="torch", source=str(tmp_path / "own"))
     assert (state.stage, state.failure, worker.built) == ("failed", "setup", [])
     assert state.message.startswith("patches do not apply: cmake4-own-lists")
+
+
+def test_a_wheel_never_lies_in_its_cell_without_what_belongs_to_it(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for ending in (".bill.json", ".zz.json"):
+        worker.made.with_name(worker.made.name + ending).write_text("{}")
+    came: list[str] = []
+    usual = Path.replace
+
+    def replace(source: Path, target: Path) -> Path:
+        if worker.made.name in target.name:
+            came.append(target.name)
+        return usual(source, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    assert worker.run().stage == "proven"
+    assert len(came) == 4 and came[-1] == worker.made.name, "a kill in between leaves no wheel alone"
