@@ -242,3 +242,26 @@ def test_an_application_that_runs_is_left_alone(env: Environment, monkeypatch: p
     said = "main-11 (process 11), main-12 (process 12), main-13 (process 13)"
     assert refused.value.message.endswith(said) and "close it" in (refused.value.remedy or "")
     assert env.adopt(dry_run=True).state == "planned" and env.state() == before
+
+
+def test_of_the_companions_only_those_that_are_there_and_have_a_wheel_are_exchanged(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env.put("bitsandbytes", "0.40")
+    usual, brought = env.plan, env.install
+    ordered: list[str] = []
+
+    def plan(*words: object, **more: object) -> Plan:
+        made = usual(*words, **more)
+        request = Request(name="deepspeed", version="0.15")
+        new = Companion(name="deepspeed", answer="runs", version="0.15", why="runs", requests=(request,))
+        stays = Companion(name="bitsandbytes", answer="none", why="nothing was published")
+        return msgspec.structs.replace(made, companions=(*made.companions, new, stays))
+
+    def install(order: installing.InstallOrder, *words: object) -> Installation:
+        ordered.extend(companion.name for companion in order.plan.companions)
+        return brought(order, *words)
+
+    monkeypatch.setattr(adopt_forecast, "make_plan", plan)
+    monkeypatch.setattr(installing, "install", install)
+    assert env.adopt().state == "adopted" and ordered == ["xformers"]
