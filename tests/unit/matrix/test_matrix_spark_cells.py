@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 import rekindle.spark
@@ -14,6 +16,7 @@ from rekindle.journey.matrix import matrix_plan
 from rekindle.model.arch import parse_sm
 from rekindle.model.machine import Toolkit
 from rekindle.model.matrix import MatrixLock
+from rekindle.model.plan import Plan
 from rekindle.spark.unpack import tree_digest, tree_version
 from rekindle.toolkits.cuda import UsableCuda
 
@@ -75,7 +78,18 @@ def test_a_tree_of_ones_own_is_named_by_what_is_in_it(tmp_path: Path) -> None:
     assert again.id == first.id and other.identity != first.identity and other.id != first.id
 
 
-def test_a_companion_costs_a_tenth_of_its_torch_and_a_minute_at_least(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("minutes", "companion"), [((1, 3), 1.0), ((10, 20), 1.5), ((20, 40), 3.0)])
+def test_a_companion_costs_a_tenth_of_its_torch_and_a_minute_at_least(
+    minutes: tuple[int, int], companion: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = matrix_cells.plan_build
+
+    def plan(*words: Any, **more: Any) -> Plan:
+        made = usual(*words, **more)
+        assert made.build is not None
+        return msgspec.structs.replace(made, build=msgspec.structs.replace(made.build, minutes=minutes))
+
+    monkeypatch.setattr(matrix_cells, "plan_build", plan)
     text = 'companions = ["torchvision"]\n[axes]\ntorch = ["2.6.0"]\npython = ["3.11"]\nvariant = ["cpu"]\n'
     torch, vision = freeze(tmp_path, text).cells
-    assert vision.minutes == max(1.0, torch.minutes / 10) and torch.minutes > 10
+    assert (torch.minutes, vision.minutes) == (sum(minutes) / 2, companion)
