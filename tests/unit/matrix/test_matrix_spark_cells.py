@@ -11,6 +11,7 @@ import pytest
 
 import rekindle.spark
 from rekindle.api import machine_from_flags
+from rekindle.api.plan_torch import plan_build
 from rekindle.journey import matrix_cells
 from rekindle.journey.matrix import matrix_plan
 from rekindle.model.arch import parse_sm
@@ -82,7 +83,7 @@ def test_a_tree_of_ones_own_is_named_by_what_is_in_it(tmp_path: Path) -> None:
 def test_a_companion_costs_a_tenth_of_its_torch_and_a_minute_at_least(
     minutes: tuple[int, int], companion: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual = matrix_cells.plan_build
+    usual = plan_build
 
     def plan(*words: Any, **more: Any) -> Plan:
         made = usual(*words, **more)
