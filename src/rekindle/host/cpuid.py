@@ -8,7 +8,7 @@ import functools
 import mmap
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rekindle.host.protocol import Cpuid
 
@@ -19,7 +19,8 @@ _SYSV = bytes.fromhex("53 4989d0 89f8 89f1 0fa2 418900 41895804 41894808 4189500
 _WIN64 = bytes.fromhex("53 89c8 89d1 0fa2 418900 41895804 41894808 4189500c 5b c3".replace(" ", ""))
 # uint64_t xgetbv(void) for XCR0.
 _XGETBV = bytes.fromhex("31c9 0f01d0 48c1e220 4809d0 c3".replace(" ", ""))
-_OSXSAVE = 1 << 27
+# Bits of the third register of leaf 1.
+_OSXSAVE, _UNDER_HYPERVISOR = 27, 31
 
 # Leaf -> how many subleaves carry feature bits we name.
 _BASIC = {0: 1, 1: 1, 7: 3, 0xD: 2, 0x14: 1, 0x19: 1, 0x24: 1}
@@ -46,10 +47,15 @@ def read_cpuid() -> Cpuid | None:
 
     leaves = _read_leaves(ask)
     xcr0 = None
-    if leaves.get((1, 0), (0, 0, 0, 0))[2] & _OSXSAVE:
+    if _says(leaves, _OSXSAVE):
         xcr0 = int(ctypes.CFUNCTYPE(ctypes.c_uint64)(address + 64)())
     del keep
     return Cpuid(leaves=leaves, xcr0=xcr0)
+
+
+def _says(leaves: Mapping[tuple[int, int], Registers], bit: int) -> bool:
+    """Is that bit of the processor's features set?"""
+    return (1, 0) in leaves and leaves[1, 0][2] >> bit & 1 == 1
 
 
 def _read_leaves(ask: Callable[[int, int], Registers]) -> dict[tuple[int, int], Registers]:
@@ -57,7 +63,7 @@ def _read_leaves(ask: Callable[[int, int], Registers]) -> dict[tuple[int, int], 
     highest = ask(0, 0)[0]
     basic = [(leaf, sub) for leaf, subs in _BASIC.items() if leaf <= highest for sub in range(subs)]
     leaves = {(leaf, sub): ask(leaf, sub) for leaf, sub in basic}
-    if leaves.get((1, 0), (0, 0, 0, 0))[2] >> 31:
+    if _says(leaves, _UNDER_HYPERVISOR):
         leaves[_HYPERVISOR, 0] = ask(_HYPERVISOR, 0)
     last = min(ask(_EXTENDED, 0)[0], _EXTENDED + 8)
     return leaves | {(leaf, 0): ask(leaf, 0) for leaf in range(_EXTENDED, last + 1)}

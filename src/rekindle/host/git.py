@@ -84,7 +84,12 @@ class Git:
         done = self.host.run(["git", *self.place, "config", *_LIST, "--show-scope"], timeout=60.0, env=quiet)
         words = done.out.split("\0")
         keys = dict.fromkeys(zip(words[::2], words[1::2], strict=False))
-        for path in sorted((home / "modules").rglob("config"))[:_MAX_MODULES] if modules else ():
+        configs = sorted((home / "modules").rglob("config")) if modules else []
+        if len(configs) > _MAX_MODULES:
+            # One that nobody looked into could name a program that git would start.
+            text = f"{self.root} has git settings of {len(configs)} submodules, more than any tree; nothing was done"
+            raise BadInput(text, remedy="use a fresh clone of it")
+        for path in configs:
             done = self.host.run(["git", "config", "--file", str(path), "--includes", *_LIST], timeout=60.0, env=quiet)
             keys.update(dict.fromkeys(("local", key) for key in done.out.split("\0") if key))
         return list(keys)

@@ -103,7 +103,7 @@ def main(argv: list[str]) -> int:
     """Start the command, then watch it, the lifeline and whether the governor is stopped."""
     lifeline, command = int(argv[0]), argv[2:]
     os.set_inheritable(lifeline, False)
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(PR_SET_CHILD_SUBREAPER, True)
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -136,7 +136,7 @@ def main(argv: list[str]) -> int:
         held = follow(governor, guard, held)
         if wake_read not in ready:
             continue
-        os.read(wake_read, 4096)
+        os.read(wake_read, select.PIPE_BUF)
         status = _reap(child)
         if status is not None:
             kill_all(guard, child)

@@ -75,7 +75,7 @@ def _read_process(pid: str, proc: str = "/proc") -> Proc | None:
     except OSError:
         return None
     head, closed, rest = stat.rpartition(b")")
-    fields = rest.split(None, 22)
+    fields = rest.split()
     if not closed or len(fields) < 22 or fields[0] in (b"Z", b"X"):
         return None
     name = head.partition(b"(")[2].decode("utf-8", "replace")

@@ -113,9 +113,9 @@ def table_text(wheels: Sequence[ProposedWheel]) -> str:
 def _read_machines(words: Sequence[str], python: str | None) -> list[_Machine]:
     entries: dict[str, _Machine] = {}
     for entry in itertools.chain.from_iterable(_read_word(word, python) for word in words):
-        name = entry.name
-        while name in entries:  # three machines of one kind are three machines
-            name = f"{entry.name} ({1 + sum(each.startswith(entry.name) for each in entries)})"
+        # Three machines of one kind are three machines.
+        names = itertools.chain([entry.name], (f"{entry.name} ({number})" for number in itertools.count(2)))
+        name = next(name for name in names if name not in entries)
         entries[name] = msgspec.structs.replace(entry, name=name)
         if len(entries) > _MAX_MACHINES:
             raise BadInput(f"more than {_MAX_MACHINES} machines", remedy="propose for one kind of them at a time")

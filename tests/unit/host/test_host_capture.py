@@ -125,3 +125,13 @@ def test_a_star_matches_no_hidden_name_on_a_recorded_machine_either() -> None:
     host = RecordedHost(Record(paths={"/home/u/.conda": None, "/home/u/conda": None, "/home/u/.cache": None}))
     assert host.glob("/home/u/*") == ("/home/u/conda",)
     assert host.glob("/home/u/.c*") == ("/home/u/.cache", "/home/u/.conda")
+
+
+def test_a_file_beside_a_capture_is_read_and_none_elsewhere(tmp_path: Path) -> None:
+    text = 'machine = "x86_64"\n[[file]]\npath = "/proc/cpuinfo"\nfrom = "cpuinfo.txt"\n'
+    (tmp_path / "capture.toml").write_text(text)
+    (tmp_path / "cpuinfo.txt").write_bytes(b"flags : avx\xff")
+    assert read_capture(tmp_path).files == {"/proc/cpuinfo": b"flags : avx\xff"}
+    (tmp_path / "capture.toml").write_text(text.replace("cpuinfo.txt", "../cpuinfo.txt"))
+    with pytest.raises(BadInput, match="does not lie beside the capture"):
+        read_capture(tmp_path)

@@ -42,6 +42,10 @@ def test_a_hypervisor_is_asked_only_where_there_is_one() -> None:
     assert (0x40000000, 0) not in leaves(1, EXTENDED, (1 << 31) - 1)
 
 
+def test_a_processor_without_the_leaf_of_features_has_none() -> None:
+    assert set(leaves(0, EXTENDED, 1 << 31)) == {(0, 0), (EXTENDED, 0)}
+
+
 def test_other_processors_have_no_such_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     assert cpuid.read_cpuid.__wrapped__() is None

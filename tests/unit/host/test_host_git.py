@@ -161,3 +161,18 @@ def test_every_setting_is_read_with_its_scope(tmp_path: Path) -> None:
     assert [key for scope, key in keys if scope == "local" and key.startswith("filter.")] == [
         f"filter.f{number}.clean" for number in range(5)
     ]
+
+
+def test_a_tree_with_more_submodules_than_are_looked_into_is_refused(tmp_path: Path) -> None:
+    """The settings of one that was passed over could name a program for git to start."""
+    modules = tmp_path / ".git" / "modules"
+    for number in range(2000):
+        (modules / f"m{number}").mkdir(parents=True)
+        (modules / f"m{number}" / "config").touch()
+    tree = git(tmp_path, {f"{modules / 'm1999' / 'config'}": "filter.evil.smudge\0"})
+    assert "filter.evil.smudge" in tree.environment(modules=True).values(), "the last is looked into, too"
+    (modules / "one-more").mkdir()
+    (modules / "one-more" / "config").touch()
+    with pytest.raises(BadInput, match="git settings of 2001 submodules, more than any tree; nothing was done"):
+        tree.environment(modules=True)
+    tree.environment()

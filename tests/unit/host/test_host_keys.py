@@ -103,3 +103,18 @@ def test_openssl_reads_our_keys_and_agrees_on_the_signature(tmp_path: Path) -> N
     argv = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", str(made.path), "-rawin"]
     done = subprocess.run([*argv, "-in", str(tmp_path / "m"), "-sigfile", str(tmp_path / "s")], capture_output=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_a_key_of_another_kind_is_no_key_of_ours(private: bool, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    from cryptography.hazmat.primitives import serialization as forms
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    key = X25519PrivateKey.generate()
+    secret, shown = tmp_path / "x.key", tmp_path / "x.pub"
+    secret.write_bytes(key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption()))
+    shown.write_bytes(key.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo))
+    with pytest.raises(BadInput, match=rf"x\.{'key' if private else 'pub'} is no Ed25519 key") as refused:
+        read_private(str(secret)) if private else read_public(shown)
+    assert "rekindle key new" in (refused.value.remedy or "")

@@ -144,7 +144,9 @@ def test_a_python_is_asked_without_the_user_s_packages() -> None:
     host = Telling(0, 'noise\n{"a": 1}\n', "warning\nlast")
     assert ask_python(host, "py", "script", "word", timeout=9.0) == ({"a": 1}, "last")
     assert host.asked[1] == ("py -I -c script word", 9.0)
-    assert ask_python(Telling(0, "[]"), "py", "script") == ([], "no message")
+    usual = Telling(0, "[]")
+    assert ask_python(usual, "py", "script") == ([], "no message")
+    assert usual.asked[1] == ("py -I -c script", 30.0), "half a minute: it may lie on a slow disk"
     for host in (Telling(1, "{}", "broken"), Telling(0, "", "broken"), Telling(0, "no json", "broken")):
         assert ask_python(host, "py", "script") == (None, "broken")
     assert ask_python(LiveHost(), sys.executable, "import json,sys; print(json.dumps(sys.argv[1:]))", "x")[0] == ["x"]
@@ -154,3 +156,8 @@ def test_the_last_object_is_the_answer() -> None:
     assert read_answer('{"a": 1}\n[1]\nnoise\n') == {"a": 1}
     assert read_answer(json.dumps({"a": 1}) + "\n" + json.dumps({"b": 2})) == {"b": 2}
     assert read_answer("nothing") is None
+
+
+def test_who_does_not_answer_keeps_nobody_from_ending() -> None:
+    said = ask_each(Asking(RecordedHost(RECORD)), [1, 2], lambda _: threading.current_thread().daemon, at_once=2)
+    assert said == {1: True, 2: True}

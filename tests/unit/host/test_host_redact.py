@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rekindle.host.capture import Record, RecordedHost
 from rekindle.host.protocol import Completed, RegistryKey
-from rekindle.host.redact import Redactor, without_secrets
+from rekindle.host.redact import Redactor, fill_template, redactor_here, without_password, without_secrets
 
 ME = Redactor(user="kimberly", home="/data/people/kimberly", host="kims-box.lab.example")
 
@@ -110,3 +112,30 @@ def test_of_the_mounts_only_control_groups_are_kept() -> None:
     )
     redacted = ME.record(Record(machine="x86_64", files={"/proc/self/mountinfo": mounts}))
     assert redacted.files["/proc/self/mountinfo"] == b"33 25 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
+
+
+def test_the_words_of_this_machine_are_redacted_where_nobody_knows_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.node", lambda: "annas-laptop")
+    monkeypatch.setattr("getpass.getuser", lambda: "anna")
+    monkeypatch.setenv("HOME", "/home/anna")
+    assert redactor_here().text("/home/anna/x on annas-laptop") == "/home/user/x on host"
+
+    def nobody() -> str:
+        raise KeyError("uid not found")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    monkeypatch.setenv("USER", "berta")
+    assert redactor_here().text("/home/anna/x of berta") == "/home/user/x of user"
+    for name in ("USER", "HOME"):
+        monkeypatch.delenv(name)
+    assert redactor_here().text("on annas-laptop") == "on host"
+
+
+def test_of_a_page_no_password_and_no_markup_comes_through(tmp_path: Path) -> None:
+    template = tmp_path / "page.j2"
+    template.write_text("<p>{{ said }}</p>\n", encoding="utf-8")
+    page = fill_template(template, said="<b>https://bob:hunter2@example.org/x</b>")
+    assert "hunter2" not in page and "<b>" not in page and page.startswith("<p>&lt;b&gt;")
+    with pytest.raises(Exception, match="'said' is undefined"):
+        fill_template(template)
+    assert without_password("see https://bob:pw@h/x and https://h/y") == "see https://redacted@h/x and https://h/y"

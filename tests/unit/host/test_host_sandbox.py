@@ -81,11 +81,15 @@ def test_what_is_shown_is_shown_once(machine: Path) -> None:
     assert sorted(shown[-2:]) == [str(machine / "a"), str(machine / "c")]
 
 
-def test_folders_that_variables_name_are_shown_unless_they_hold_the_home(machine: Path) -> None:
+def test_folders_that_variables_name_are_shown_unless_they_hold_the_home(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(machine)
+    (machine / "relative").mkdir()
     kit, home = machine / "home/me/kit", machine / "home"
-    told = {"LD_LIBRARY_PATH": f"{kit}:relative:{home}:{machine / 'none'}", "CUDA_HOME": str(machine / "home/me")}
+    told = {"LD_LIBRARY_PATH": f"{kit}:relative::{home}:{machine / 'none'}", "CUDA_HOME": str(machine / "home/me")}
     shown = _pairs(_wrap(machine, env=told)[0], "--ro-bind")
-    assert str(kit) in shown and not {str(home), str(machine / "home/me"), "relative"} & set(shown)
+    assert str(kit) in shown and not {str(home), str(machine / "home/me"), "relative", "."} & set(shown)
 
 
 def test_gpus_are_reached_where_they_are_asked_for(machine: Path) -> None:
@@ -93,6 +97,29 @@ def test_gpus_are_reached_where_they_are_asked_for(machine: Path) -> None:
     there, _ = _wrap(machine, Sandbox(program="bwrap"))
     assert "/sys" in _pairs(there, "--ro-bind") and "/sys" not in _pairs(without, "--ro-bind")
     assert "--dev-bind" not in without
+
+
+def test_only_the_nodes_of_graphics_cards_are_shared(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = {"nvidia*": ["/dev/nvidiactl", "/dev/nvidia0"], "dri": ["/dev/dri"]}
+    usual = Path.glob
+
+    def glob(folder: Path, pattern: str) -> Any:
+        return iter(map(Path, nodes.get(pattern, ()))) if folder == Path("/dev") else usual(folder, pattern)
+
+    monkeypatch.setattr(sandbox, "_SHOWN", {**sandbox._SHOWN, "gpu_nodes": tuple(nodes)})
+    monkeypatch.setattr(Path, "glob", glob)
+    with_gpu, without = (_wrap(machine, Sandbox(program="bwrap", gpu=gpu))[0] for gpu in (True, False))
+    assert _pairs(with_gpu, "--dev-bind") == ["/dev/dri", "/dev/nvidia0", "/dev/nvidiactl"]
+    assert _pairs(without, "--dev-bind") == []
+
+
+def test_a_user_without_a_home_gets_a_sandbox_too(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> Path:
+        raise RuntimeError("no home directory")
+
+    monkeypatch.setattr(Path, "home", nobody)
+    shown = _pairs(_wrap(machine, env={"LD_LIBRARY_PATH": str(machine / "home")})[0], "--ro-bind")
+    assert str(machine / "home") in shown
 
 
 def test_files_of_its_own_are_bounded(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -56,3 +57,11 @@ def test_a_damaged_list_costs_only_its_entry(tmp_path: Path) -> None:
     (made.list_folder() / "bad.json").write_text("{")
     (made.list_folder() / "odd.json").write_text("[]")
     assert [kind for kind, _ in made.noted_folders()] == ["environment"]
+
+
+def test_a_list_of_places_that_cannot_be_read_holds_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pattern: str) -> None:
+        raise OSError(13, "Permission denied")
+
+    monkeypatch.setattr(made, "list_folder", lambda: SimpleNamespace(glob=refuse))
+    assert list(made.noted_folders()) == []

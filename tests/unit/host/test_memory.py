@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from rekindle.host import memory
 from rekindle.host.memory import read_memory
 
 GIB = 1 << 30
@@ -117,3 +118,19 @@ def test_where_nothing_says_what_is_available_free_and_cached_count(tmp_path: Pa
     now = read_memory(write(tmp_path, {"proc/meminfo": old, "proc/pressure/memory": "some avg10=2.5 avg60=1\n"}))
     assert now is not None and (now.available, now.pressure) == (50 << 10, 2.5)
     assert read_memory(tmp_path / "none") is None
+
+
+def test_a_group_that_goes_while_memory_is_read_counts_no_more(tmp_path: Path) -> None:
+    files = {
+        "proc/meminfo": "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n",
+        "proc/self/cgroup": "0::/build\n",
+        "sys/fs/cgroup/build/memory.max": f"{1 << 30}\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    before = memory.read_memory(tmp_path)
+    assert before is not None and (before.total, before.available) == (1 << 30, 1 << 30)
+    (tmp_path / "sys/fs/cgroup/build/memory.max").write_text("max\n")
+    after = memory.read_memory(tmp_path)
+    assert after is not None and (after.total, after.limited_by) == (16 << 30, "machine")

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -182,3 +183,16 @@ def test_sigterm_is_an_interrupt() -> None:
     with pytest.raises(KeyboardInterrupt), stop_signals_as_interrupt():
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(1)
+
+
+def test_signals_are_left_alone_where_they_cannot_be_set() -> None:
+    ended: list[bool] = []
+
+    def work() -> None:
+        with stop_signals_as_interrupt():
+            ended.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert ended == [True]

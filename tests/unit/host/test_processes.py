@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from rekindle.host import processes
+from rekindle.host.processes import prefer_as_victim
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -140,3 +141,15 @@ def test_a_program_that_does_not_say_its_name_is_found(tmp_path: Path, monkeypat
         finally:
             started.kill()
     assert [(process.pid, process.name) for process in seen] == [(started.pid, "")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_compiler_is_the_kernel_s_first_victim() -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        prefer_as_victim(child.pid)
+        assert Path(f"/proc/{child.pid}/oom_score_adj").read_text().strip() == "800"
+    finally:
+        child.kill()
+        child.wait()
+    prefer_as_victim(child.pid)

@@ -255,6 +255,23 @@ def test_nvidia_s_library_about_its_cards(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("platform", "places"),
+    [
+        ("linux", ["libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1"]),
+        ("win32", ["nvml.dll", r"C:\Program Files\NVIDIA Corporation\NVSMI\nvml.dll"]),
+    ],
+)
+def test_nvidia_s_library_is_looked_for_where_the_system_has_it(
+    platform: str, places: list[str], tmp_path: Path
+) -> None:
+    note = tmp_path / "asked.txt"
+    refused = f"import ctypes, sys; sys.platform = {platform!r}\ndef refuse(place):\n"
+    refused += f"    open({str(note)!r}, 'a').write(place + '\\n'); raise OSError(place)\nctypes.CDLL = refuse"
+    assert ask("nvml", tmp_path, before=refused) == {"missing": True}
+    assert note.read_text().splitlines() == places
+
+
 def test_a_library_that_does_not_start_or_is_not_there(tmp_path: Path) -> None:
     failed = ask("nvml", tmp_path, before=NVML.replace("INIT", "18").replace("LIBRARY", "Nvml()"))
     assert failed == {"error": "driver mismatch", "code": 18}

@@ -10,19 +10,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from app_trees import make_app
 from rekindle import api
 from rekindle.errors import BadInput, Declined, NotReady
+from rekindle.host.processes import Proc
 from rekindle.interpreters.kept_places import ChangeRecord
 from rekindle.journey import adopt as adopting
 from rekindle.journey import adopt_forecast
 from rekindle.journey import install as installing
 from rekindle.journey.adopt_forecast import kept_environments
 from rekindle.model.adopt import Adoption
-from rekindle.model.journey import Installation, Package
-from rekindle.model.plan import Companion, Plan, Request
+from rekindle.model.journey import Installation, Package, UpOptions
+from rekindle.model.plan import Companion, GraftOutline, Plan, Request
 from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyReport
 
@@ -194,3 +196,72 @@ def test_an_undo_that_was_cut_short_between_its_renames_is_finished(env: Environ
     with pytest.raises(Declined):
         env.adopt(confirm=lambda _: False)
     assert env.state() == before and any("putting an environment back was cut short" in note for note in env.told)
+
+
+def test_a_torch_that_is_grafted_takes_the_place_of_the_official_one(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outline = GraftOutline(wheel="torch 2.7.1+cu126", archs=("sm_61",), toolkit="12.6")
+    usual = env.plan
+
+    def plan(*words: object, **more: object) -> Plan:
+        return msgspec.structs.replace(usual(*words, **more), answer="graft", cuda="12.6", graft=outline)
+
+    monkeypatch.setattr(adopt_forecast, "make_plan", plan)
+    checked: list[tuple[GraftOutline, str | None]] = []
+    monkeypatch.setattr(adopting, "check_graft", lambda outline, cuda: checked.append((outline, cuda)))
+    grafted = Request(name="torch", url="/w/torch-2.7.1.whl")
+    told: list[UpOptions] = []
+
+    def graft(walk: object, plan: Plan, requests: object, options: UpOptions) -> tuple[Path, tuple[Request, ...]]:
+        told.append(options)
+        return Path("/w/torch-2.7.1.whl"), (grafted,)
+
+    monkeypatch.setattr(adopting, "graft_requests", graft)
+    foreseen: list[tuple[object, dict[str, Any]]] = []
+
+    def foresee(order: object, requests: object, **more: Any) -> tuple[tuple[Package, ...], ...]:
+        foreseen.append((requests, more))
+        return ((),)
+
+    monkeypatch.setattr(installing, "foresee", foresee)
+    env.adopt(dry_run=True)
+    assert checked == [] and told == [], "a dry run asks for no toolkit"
+    done = env.adopt(find_links=["/here"], offline=True)
+    assert done.state == "adopted" and checked == [(outline, "12.6")]
+    assert [(one.find_links, one.offline) for one in told] == [(("/here",), True)]
+    assert foreseen[-1] == ((grafted,), {"fresh": False, "substituted": False})
+
+
+def test_an_application_that_runs_is_left_alone(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = env.state()
+    running = [Proc(number, 1, f"main-{number}", 0.0, 0) for number in (11, 12, 13, 14)]
+    monkeypatch.setattr(adopt_forecast, "processes_of", lambda root: running if root == env.root else [])
+    with pytest.raises(NotReady, match="ComfyUI is running: ") as refused:
+        env.adopt()
+    said = "main-11 (process 11), main-12 (process 12), main-13 (process 13)"
+    assert refused.value.message.endswith(said) and "close it" in (refused.value.remedy or "")
+    assert env.adopt(dry_run=True).state == "planned" and env.state() == before
+
+
+def test_of_the_companions_only_those_that_are_there_and_have_a_wheel_are_exchanged(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env.put("bitsandbytes", "0.40")
+    usual, brought = env.plan, env.install
+    ordered: list[str] = []
+
+    def plan(*words: object, **more: object) -> Plan:
+        made = usual(*words, **more)
+        request = Request(name="deepspeed", version="0.15")
+        new = Companion(name="deepspeed", answer="runs", version="0.15", why="runs", requests=(request,))
+        stays = Companion(name="bitsandbytes", answer="none", why="nothing was published")
+        return msgspec.structs.replace(made, companions=(*made.companions, new, stays))
+
+    def install(order: installing.InstallOrder, *words: object) -> Installation:
+        ordered.extend(companion.name for companion in order.plan.companions)
+        return brought(order, *words)
+
+    monkeypatch.setattr(adopt_forecast, "make_plan", plan)
+    monkeypatch.setattr(installing, "install", install)
+    assert env.adopt().state == "adopted" and ordered == ["xformers"]

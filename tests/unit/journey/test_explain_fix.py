@@ -17,7 +17,9 @@ import rekindle.spark
 from rekindle import api
 from rekindle.api.explain_log import explain_command
 from rekindle.cli.main import main
+from rekindle.errors import StageFailed
 from rekindle.host.live import LiveHost
+from rekindle.interpreters.installer import InstallerRun
 from rekindle.journey.fix import Call, Fix, fewer_jobs, fix_command, prepare, python_of, repair_build
 from rekindle.journey.from_source import build_with_repairs
 from rekindle.model.build import BuildFailure
@@ -354,3 +356,58 @@ def test_a_build_that_fails_is_repaired_told_and_continued(tmp_path: Path, monke
     assert [options.jobs for options in asked] == [16, 8, 4]
     assert all(note.endswith("; the build goes on") for note in notes) and len(notes) == 2
     assert isinstance(build_with_repairs(BuildOptions(jobs=1 << 9), tmp_path, False, progress), BuildFailure)
+
+
+def test_a_patch_goes_into_the_tree_and_comes_out_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = tmp_path / "spark"
+    shutil.copytree(Path(rekindle.spark.__path__[0]) / "tree", tree)
+    monkeypatch.chdir(tree)
+    fix = made(ApplyPatch(patch="cmake-4-policies"), "python")
+    assert fix is not None
+    before = (tree / "CMakeLists.txt").read_bytes()
+    undo, settle = fix.do()
+    settle()
+    assert (tree / "CMakeLists.txt").read_bytes() != before
+    undo()
+    assert (tree / "CMakeLists.txt").read_bytes() == before
+    (tree / "CMakeLists.txt").write_text("of another project")
+    with pytest.raises(StageFailed, match=r"the patch cmake-4-policies does not fit .*; nothing was changed"):
+        fix.do()
+    undo()
+    assert (tree / "CMakeLists.txt").read_text() == "of another project"
+
+
+def test_what_an_installer_changed_is_put_back_or_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "old.py").write_text("1")
+    monkeypatch.setattr("rekindle.journey.fix.package_places", lambda *_: [site])
+    asked: list[list[str]] = []
+
+    def run(argv: list[str], **_: object) -> InstallerRun:
+        asked.append(argv)
+        (site / "old.py").unlink()  # as pip does: it writes a new file, never into the one that is there
+        (site / "old.py").write_text("2")
+        return InstallerRun(argv=tuple(argv), code=0, lines=())
+
+    monkeypatch.setattr("rekindle.journey.fix.run_installer", run)
+    action = InstallPackages(packages=("new==2",), remove=("old",), again=True, index="https://i.example")
+    for ends, text in (("undo", "1"), ("settle", "2")):
+        fix = made(action, sys.executable, "run.py")
+        assert fix is not None and len(fix.shown) == 2 and not fix.by_person
+        undo, settle = fix.do()
+        undo() if ends == "undo" else settle()
+        assert (site / "old.py").read_text() == text
+        assert [path.name for path in tmp_path.iterdir() if "site" in path.name] == ["site"], "no copy is left"
+    assert asked[0][-3:] == ["uninstall", "--yes", "old"]
+    assert asked[1][-5:] == ["new==2", "--index-url", "https://i.example", "--force-reinstall", "--no-deps"]
+
+
+def test_a_program_beside_windows_python_uses_it(tmp_path: Path) -> None:
+    for place in ("python.exe", "Scripts/torchrun"):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).touch(0o755)
+    program = str(tmp_path / "Scripts" / "torchrun")
+    assert Path(python_of(Call(command=(program,)))).resolve() == tmp_path / "python.exe"
+    (tmp_path / "Scripts" / "python.exe").touch()
+    assert Path(python_of(Call(command=(program,)))) == tmp_path / "Scripts" / "python.exe"

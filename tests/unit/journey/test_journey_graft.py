@@ -14,10 +14,11 @@ from rekindle.host.workspace import Workspace
 from rekindle.journey import grafting, up
 from rekindle.journey.walk import Walk
 from rekindle.model.graft import GraftReport, UnitOutcome
-from rekindle.model.journey import UpOptions
+from rekindle.model.journey import Installation, Journey, UpOptions
 from rekindle.model.machine import Examination, Os, Ready
 from rekindle.model.plan import GraftOutline, Plan, Request
 from rekindle.model.progress import Silent
+from rekindle.model.verify import VerifyReport
 from rekindle.render.summary import summarise_plan
 
 TORCH = Request(name="torch", version="2.12.1+cu126", index="https://index.example/cu126")
@@ -141,3 +142,28 @@ def test_the_grafted_wheel_takes_the_place_of_the_official_one_alone(asked: dict
     wheel, requests = grafting.graft_requests(walk, PLAN, (vision, TORCH), UpOptions())
     assert [(one.name, one.url) for one in requests] == [("torch", str(wheel)), ("torchvision", None)]
     assert asked["calls"][0][0][0] == "torch==2.12.1"
+
+
+def test_a_grafted_torch_is_installed_proven_and_named(
+    planned: None, asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rekindle.graft.order.find_tools", lambda *_: None)
+    installed: list[tuple[tuple[Request, ...], str]] = []
+
+    def install(self: object, requests: tuple[Request, ...], inputs: str) -> Installation:
+        installed.append((requests, inputs))
+        return Installation(python="p", packages={"torch": "2.12.1"}, wheel_sha256=sha256_of(wheel), fingerprint="f")
+
+    monkeypatch.setattr(up._PlannedUp, "_installed", install)
+    monkeypatch.setattr(up._PlannedUp, "_fingerprint", lambda _: "f")
+    monkeypatch.setattr(up, "verify", lambda **_: VerifyReport(verdict="proven", passed=4))
+    wheel = tmp_path / "torch-2.12.1+cu126.sm75-cp312-cp312-linux_x86_64.whl"
+
+    def walk() -> Journey:
+        return up.run_up(Workspace(tmp_path / "w"), UpOptions(), Silent(), lambda *_: True)
+
+    journey = walk()
+    assert journey.arrived and journey.verdict == "torch 2.12.1 runs on this machine: 4 checks passed"
+    assert (journey.wheel, journey.wheel_sha256) == (str(wheel), sha256_of(wheel))
+    assert [request.url for request in installed[0][0]] == [str(wheel)]
+    assert walk().arrived and installed[1] == installed[0], "the same wheel is the same install"

@@ -82,3 +82,30 @@ def test_offline_an_index_is_not_said_to_lack_what_it_was_not_asked_for() -> Non
     assert isinstance(refused, StageFailed)
     assert refused.message == "torch 2.15.0+cpu is not among the wheels that are here (torch 2.13.0+cpu is)"
     assert "example.org" in _refusal([request], said, "python", Installer()).message
+
+
+def test_a_wheel_that_the_tables_do_not_know_is_passed_over(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _wheel(tmp_path, "99.0.0+cpu", "cp311-cp311-manylinux_2_28_x86_64")
+    monkeypatch.setattr(card, "pip_places", lambda: Places())
+    options = UpOptions(find_links=(str(tmp_path),), offline=True)
+    assert card.reachable_ways(machine, options) == ()
+    _wheel(tmp_path, "2.13.0+cpu", "cp311-cp311-manylinux_2_28_x86_64")
+    (line,) = card.reachable_ways(machine, options)
+    assert "--torch 2.13.0 " in line
+
+
+def test_the_first_place_that_does_not_answer_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def why(place: str) -> str | None:
+        asked.append(place)
+        return f"refused by {place}" if "10.1.2.3" in place else None
+
+    monkeypatch.setattr(card, "why_unreachable", why)
+    good, bad = "https://example.org/whl", "https://bob:hunter2@10.1.2.3/simple"
+    assert card.look_for_network([good, good]) is None and asked == [good], "each is asked once"
+    said = card.look_for_network([good, bad, "https://another.example"])
+    assert said == ("https://redacted@10.1.2.3/simple does not answer: refused by https://redacted@10.1.2.3/simple")
+    assert asked[-1] == bad and card.look_for_network([]) is None

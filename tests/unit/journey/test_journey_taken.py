@@ -14,7 +14,7 @@ from rekindle.host.made import MARK
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.environment import python_of
 from rekindle.journey import up
-from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
+from rekindle.journey.taken import name_taken, plan_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
 from rekindle.journey.walk import Walk
 from rekindle.model.journey import BuiltCompanion, UpOptions
 from rekindle.model.machine import Examination, Gpu, Machine, Os
@@ -165,3 +165,14 @@ def test_what_was_built_before_the_environment_was_there_is_kept_afterwards(tmp_
     assert story.build_python == str(python), "an environment of the user's own gets the wheel for its own Python"
     (tmp_path / "env" / MARK).touch()
     assert story.build_python == before, "ours stands for the one it was made with"
+
+
+def test_the_plan_of_a_taken_wheel_takes_that_very_file(tmp_path: Path) -> None:
+    version = b"__version__ = '2.6.0+cu124'\ncuda = '12.4'\n"
+    wheel = make_wheel(tmp_path, "torch", "2.6.0", tag="cp311-cp311-linux_x86_64", files={"torch/version.py": version})
+    machine = machine_from_flags(gpu=["sm_75"], os="linux", cuda="12.4", compiler="gcc-12")
+    made = plan_taken(machine, Wish(), wheel)
+    assert (made.answer, made.torch, made.cuda, made.python) == ("build", "2.6.0", "12.4", "3.11")
+    assert made.build is not None and made.build.taken == name_taken(wheel)
+    with pytest.raises(BadInput, match=r"was asked for, and torch-2\.6\.0"):
+        plan_taken(machine, Wish(torch="2.7.1"), wheel)

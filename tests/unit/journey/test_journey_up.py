@@ -305,3 +305,12 @@ def test_a_torch_with_gpu_code_that_was_given_to_a_machine_without_a_gpu_is_prov
     stages.plan = msgspec.structs.replace(PLAN, cuda="11.8")
     proved(tmp_path / "cuda", wheel=built)
     assert stages.told["verify"]["gpu"] is None
+
+
+def test_where_only_a_target_was_asked_for_the_way_ends_without_a_wheel(
+    stages: Stages, built: Path, tmp_path: Path
+) -> None:
+    journey = go(tmp_path, target="c10")
+    assert journey.arrived and journey.verdict == "c10 of torch 2.7.1 is built; no wheel was asked for"
+    assert (journey.wheel, journey.python, journey.verification, journey.next) == (None, None, None, ())
+    assert "install" not in statuses(journey)

@@ -8,6 +8,7 @@ import pytest
 
 from rekindle import api
 from rekindle.errors import BadInput
+from rekindle.journey import matrix_propose
 from rekindle.model.document import encode
 from rekindle.model.source import SourceTree
 from rekindle.readiness.case import wheel_version
@@ -125,3 +126,22 @@ def test_a_line_without_a_python_takes_the_one_that_was_asked_for(tmp_path: Path
     lines = "name,gpu,driver,os,python\nrack,Tesla K40c,470.256.02,linux, \nold,Tesla K40c,470.256.02,linux,3.9\n"
     found = api.matrix_propose([lab(tmp_path, lines)], python="3.10")
     assert {wheel.serves: wheel.python for wheel in found.wheels} == {("rack",): "3.10", ("old",): "3.9"}
+
+
+def test_machines_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """Whatever the list calls the others: one that is named like a number of another is no reason to hang."""
+    rest = "GTX 1080 Ti,580.95,linux,3.12\n"
+    names = ("X", "X (3)", "X", "X1", "X", "X")
+    found = api.matrix_propose([lab(tmp_path, "name,gpu,driver,os,python\n" + "".join(f"{n},{rest}" for n in names))])
+    assert list(found.official) == ["X", "X (3)", "X (2)", "X1", "X (4)", "X (5)"]
+
+
+def test_more_than_a_thousand_machines_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert matrix_propose._MAX_MACHINES == 1000
+    monkeypatch.setattr(matrix_propose, "_MAX_MACHINES", 3)
+    row = "GTX 1080 Ti,580.95,linux,3.12\n"
+    found = api.matrix_propose([lab(tmp_path, "gpu,driver,os,python\n" + 3 * row)])
+    assert list(found.official) == ["GTX 1080 Ti", "GTX 1080 Ti (2)", "GTX 1080 Ti (3)"]
+    with pytest.raises(BadInput, match="more than 3 machines") as refused:
+        api.matrix_propose([lab(tmp_path, "gpu,driver,os,python\n" + 4 * row)])
+    assert refused.value.remedy == "propose for one kind of them at a time"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rekindle.api import machine_from_flags
+from rekindle.build.governor import SHARED_JOBSERVER
 from rekindle.errors import BadInput, Untrusted
 from rekindle.journey import matrix as verbs
 from rekindle.journey.matrix import (
@@ -121,7 +122,11 @@ def test_a_table_that_names_programs_is_its_makers(table: Path, tmp_path: Path) 
     matrix_plan(strange, workspace=tmp_path / "strange", machine=HERE)
     with pytest.raises(Untrusted):
         matrix_slurm(strange)
+    with pytest.raises(Untrusted):
+        verbs.matrix_run(strange, engine="none")
     assert matrix_slurm(strange, trust=True).text
+    with pytest.raises(BadInput, match="there is no engine"):
+        verbs.matrix_run(strange, engine="none", trust=True)
 
 
 def test_the_lock_says_which_table_it_is_of(table: Path) -> None:
@@ -223,3 +228,65 @@ def test_a_run_counts_what_it_started_and_the_time_beside_the_cells(
     assert again.overhead_seconds == 10.0, "only what this run began counts, and what did not end took no time"
     assert [each["ledger"].traces for each in told] == [True, False] and told[0]["ledger"].farm == "here"
     assert told[0]["wait_seconds"] == load_lock(table).defaults.wait_for_workers_minutes * 60 > 0
+
+
+def test_a_node_of_the_script_gets_eight_cores_or_as_many_as_were_asked_for(table: Path) -> None:
+    assert "#SBATCH --cpus-per-task=8\n" in matrix_slurm(table).text
+    assert "#SBATCH --cpus-per-task=3\n" in matrix_slurm(table, cores=3).text
+    one = matrix_slurm(table, only=["3.11"])
+    assert one.cells == 1 and matrix_slurm(table).cells == 2
+
+
+def test_a_cluster_is_told_where_each_cell_is_cancelled(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verbs, "DaskEngine", lambda scheduler, **told: SimpleNamespace(scheduler=scheduler, **told))
+    lock = load_lock(table)
+    with verbs._engine(lock, RunOptions(engine="dask", scheduler="tcp://here:8786")) as made:
+        engine: Any = made
+    cell = lock.cells[0].id
+    assert engine.scheduler == "tcp://here:8786" and engine.describe is verbs.this_worker
+    assert engine.cancel_file(cell) == str(CellFolder(Path(lock.root), cell).cancel_file)
+
+
+def test_a_local_cell_is_cancelled_by_its_mark(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verbs, "this_worker", lambda: Worker(name="here", system="linux-x86_64"))
+    monkeypatch.setattr(verbs, "LocalEngine", lambda _, **told: SimpleNamespace(close=lambda: None, **told))
+    first, second = folders(table)
+    with verbs._engine(load_lock(table), RunOptions()) as made:
+        engine: Any = made
+        first.place.mkdir(parents=True, exist_ok=True)
+        first.cancel_file.touch()
+        assert [engine.cancelled(folder.id) for folder in (first, second)] == [True, False]
+        assert engine.env[SHARED_JOBSERVER], "the compilers of all cells share one pool"
+
+
+def test_proven_wheels_are_published_with_their_proof_and_others_are_called_unproven(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added: list[tuple[list[str], str | None, list[str]]] = []
+
+    def add(house: str, wheels: list[str], *, report: str | None, proofs: list[str], progress: object) -> None:
+        added.append((wheels, report, proofs))
+
+    monkeypatch.setattr("rekindle.api.index.index_add", add)
+    monkeypatch.setattr("rekindle.api.index.index_build", lambda *_, **__: None)
+    first, second = folders(table)
+    wheels = [make_wheel(folder.wheels, "torch", "2.6.0", tag=tag) for folder, tag in
+              ((first, "cp310-cp310-linux_x86_64"), (second, "cp311-cp311-linux_x86_64"))]  # fmt: skip
+    first.save(CellState(id=first.id, stage="proven", wheel=str(wheels[0])))
+    (first.wheels / "inspect.json").touch()
+    second.save(CellState(id=second.id, stage="built", wheel=str(wheels[1])))
+    done = matrix_publish(tmp_path / "house", table)
+    assert done.added == (wheels[0].name, wheels[1].name) and done.unproven == (wheels[1].name,)
+    assert done.wheelhouse == str(tmp_path / "house") and done.missing == ()
+    assert added == [
+        ([str(wheels[0])], str(first.wheels / "inspect.json"), [str(first.wheels / "verify.json")]),
+        ([str(wheels[1])], None, []),
+    ]
+
+
+def test_the_cells_lie_beside_the_table_unless_another_place_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "lab.toml"
+    file.write_text(TEXT, encoding="utf-8")
+    assert matrix_plan(file, machine=HERE, dry_run=True).root == str(tmp_path / "lab-cells")
+    assert matrix_plan(file, machine=HERE, dry_run=True, workspace=tmp_path / "w").root == str(tmp_path / "w")
+    assert not matrix_plan(file, machine=HERE, dry_run=True).written and matrix_plan(file, machine=HERE).written

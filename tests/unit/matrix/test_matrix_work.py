@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from matrix_mini import cell
 
@@ -22,7 +23,7 @@ from rekindle.model.machine import Cpu, Machine, Os
 from rekindle.model.matrix import CellState
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Silent
-from rekindle.model.source import SourceTree
+from rekindle.model.source import AppliedPatch, SourceTree
 from rekindle.model.verify import VerifyReport
 from tiny_wheels import make_wheel
 
@@ -194,3 +195,50 @@ def test_a_wheel_for_a_cpu_that_this_one_is_not_stays_unproven(worker: Worker, m
         monkeypatch.setattr(matrix_work, "this_machine", here(cpu))
         state = worker.run(axes={"cpu": wanted}, force=True)
         assert state.stage == stage and (stage == "proven") is ("this CPU lacks" not in state.proof)
+
+
+def test_the_report_of_a_build_lies_in_its_cell(
+    worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "report.html"
+    page.write_text("how it was built")
+    build = worker.build
+
+    def build_with_report(options: BuildOptions, progress: object, *, trust: bool) -> BuildResult | BuildFailure:
+        return msgspec.structs.replace(build(options, progress, trust=trust), report=str(page))
+
+    monkeypatch.setattr(matrix_work, "build_one", build_with_report)
+    assert worker.run().stage == "proven"
+    assert (worker.folder.place / "report.html").read_text() == "how it was built"
+    page.unlink()
+    assert worker.run(force=True).stage == "proven", "one that is gone is no failure"
+
+
+def test_patches_that_do_not_apply_are_a_failure_of_the_setup(
+    worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own").mkdir()
+    patch = AppliedPatch(id="cmake4-own-lists", state="conflict")
+    tree = SourceTree(project="torch", version="2.7.1", root="/t", patches=(patch,))
+    monkeypatch.setattr(matrix_work, "source_patch", lambda *_, **__: tree)
+    state = worker.run(project="torch", source=str(tmp_path / "own"))
+    assert (state.stage, state.failure, worker.built) == ("failed", "setup", [])
+    assert state.message.startswith("patches do not apply: cmake4-own-lists")
+
+
+def test_a_wheel_never_lies_in_its_cell_without_what_belongs_to_it(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for ending in (".bill.json", ".zz.json"):
+        worker.made.with_name(worker.made.name + ending).write_text("{}")
+    came: list[str] = []
+    usual = Path.replace
+
+    def replace(source: Path, target: Path) -> Path:
+        if worker.made.name in target.name:
+            came.append(target.name)
+        return usual(source, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    assert worker.run().stage == "proven"
+    assert len(came) == 4 and came[-1] == worker.made.name, "a kill in between leaves no wheel alone"
