@@ -87,7 +87,7 @@ def _bank_memory(host: Asking, properties: str) -> float | None:
 def _ask_rocminfo(host: Asking) -> tuple[Gpu, ...]:
     done = host.run([host.which("rocminfo") or "/opt/rocm/bin/rocminfo"], timeout=host.left(4))
     gpus = []
-    for block in re.split(r"^\*+\s*\nAgent \d+\s*\n\*+\s*$", done.out, flags=re.MULTILINE)[1:]:
+    for block in re.split(r"^\*+\s*\nAgent \d+\s*\n\*+\s*$", done.out, flags=re.MULTILINE):
         values = key_values(block, ":")
         if values.get("Device Type") != "GPU" or not values.get("Name", "").startswith("gfx"):
             continue

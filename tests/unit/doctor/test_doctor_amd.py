@@ -46,8 +46,9 @@ def asking(system: str = "linux", files: dict[str, bytes] | None = None, **answe
 def test_a_card_of_the_kernel_s_topology_is_the_one_in_its_slot() -> None:
     # Bus c3, device 1f, function 7, as the kernel packs them.
     properties = node(location_id=0xC3FF, domain=1)
-    found = amd.find_amd(asking(files={NODE: properties}, access={"/dev/kfd": True}), [RX580])
-    [gpu] = found.gpus
+    other = PciCard(vendor="amd", pci_id="1002:67df", slot="0000:04:00.0", revision="c5")
+    found = amd.find_amd(asking(files={NODE: properties}, access={"/dev/kfd": True}), [other, RX580])
+    gpu = found.gpus[0]
     assert (gpu.pci_slot, gpu.pci_id, str(gpu.arch), gpu.how) == ("0001:c3:1f.7", "1002:67df", "gfx803", "kfd")
     # Several products have this number; the revision of the card in the slot tells which it is.
     assert gpu.name == "Radeon RX 580 Series"
@@ -127,8 +128,23 @@ def test_the_driver_is_dkms_or_the_kernel_s_own(driver: str, files: dict[str, by
 
 
 def test_no_card_is_no_trouble() -> None:
-    found = amd.find_amd(asking(), ())
+    host = asking()
+    found = amd.find_amd(host, ())
     assert (found.gpus, found.driver, found.trouble) == ((), None, None)
+    assert host.gaps == []
+
+
+def test_rocminfo_is_asked_only_where_the_kernel_lists_no_card() -> None:
+    rocminfo = "/opt/rocm/bin/rocminfo"
+    done = Completed(argv=(rocminfo,), code=0, out=ROCMINFO)
+    found = amd.find_amd(asking(files={NODE: node()}, paths={rocminfo: None}, runs=[done]), ())
+    assert [gpu.how for gpu in found.gpus] == ["kfd"]
+
+
+@pytest.mark.parametrize(("target", "arch"), [(80001, "gfx801"), (0, "gfx803")])
+def test_the_kernel_s_word_on_the_chip_comes_before_the_number(target: int, arch: str) -> None:
+    [gpu] = amd.find_amd(asking(files={NODE: node(gfx_target_version=target)}), ()).gpus
+    assert str(gpu.arch) == arch
 
 
 def test_a_card_of_rocminfo_needs_no_kernel_topology() -> None:

@@ -53,6 +53,8 @@ def test_cpuid_names_maker_and_product() -> None:
     for leaf in range(3):
         one, two, three, four = words(name[16 * leaf : 16 * leaf + 16])
         leaves[0x80000002 + leaf, 0] = (one, two, three, four)
+    # What comes behind the name are the caches.
+    leaves[0x80000005, 0] = (0x41414141, 0, 0, 0)
     # Under emulation the file is of the machine underneath.
     files = {"/proc/cpuinfo": b"processor\t: 0\nmodel name\t: another\nflags\t: avx512f\n"}
     found = probe_cpu(asking(cpuid=Cpuid(leaves=leaves, xcr0=AVX), files=files))

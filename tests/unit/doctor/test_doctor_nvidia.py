@@ -89,8 +89,8 @@ def test_nvidia_smi_tells_card_driver_and_memory() -> None:
 
 
 def test_memory_that_nvidia_smi_does_not_tell_is_unknown() -> None:
-    [gpu] = by_smi(about_cards(H200.replace("143771", "[N/A]"))).gpus
-    assert gpu.memory_gib is None
+    found = by_smi(about_cards(H200.replace("143771", "[N/A]") + K40C))
+    assert [gpu.memory_gib for gpu in found.gpus] == [None, 11.2]
 
 
 @pytest.mark.parametrize(

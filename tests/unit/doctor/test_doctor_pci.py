@@ -54,7 +54,7 @@ def test_what_the_bus_knows_of_a_card() -> None:
 
 
 def adapters(**values: dict[str, str | int]) -> tuple[PciCard, ...]:
-    registry = {DISPLAY: RegistryKey(keys=(*values, "Properties"))}
+    registry = {DISPLAY: RegistryKey(keys=("Properties", *values))}
     registry |= {rf"{DISPLAY}\{number}": RegistryKey(values=value) for number, value in values.items()}
     return find_cards(asking(system="windows", registry=registry))
 
