@@ -13,6 +13,7 @@ from rekindle.readiness.case import Cards
 DISPLAY = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
 ENUM = r"HKLM\SYSTEM\CurrentControlSet\Enum\PCI"
 GIB = 1 << 30
+Values = dict[str, str | int]
 
 
 def asking(**answers: object) -> Asking:
@@ -53,13 +54,14 @@ def test_what_the_bus_knows_of_a_card() -> None:
     assert (card.driver, card.revision, card.memory) == (None, None, None)
 
 
-def adapters(**values: dict[str, str | int]) -> tuple[PciCard, ...]:
-    registry = {DISPLAY: RegistryKey(keys=("Properties", *values))}
-    registry |= {rf"{DISPLAY}\{number}": RegistryKey(values=value) for number, value in values.items()}
+def adapters(*each: Values) -> tuple[PciCard, ...]:
+    numbers = [f"{number:04}" for number in range(len(each))]
+    registry = {DISPLAY: RegistryKey(keys=("Properties", *numbers))}
+    registry |= {rf"{DISPLAY}\{number}": RegistryKey(values=told) for number, told in zip(numbers, each, strict=True)}
     return find_cards(asking(system="windows", registry=registry))
 
 
-ARC = {
+ARC: Values = {
     "MatchingDeviceId": r"PCI\VEN_8086&DEV_E20B",
     "ProviderName": "Intel Corporation",
     "DriverVersion": "32.0.101.6647",
@@ -69,7 +71,7 @@ ARC = {
 
 
 def test_an_adapter_of_windows_has_its_driver_and_memory() -> None:
-    [card] = adapters(**{"0000": ARC})
+    [card] = adapters(ARC)
     assert card == PciCard(
         vendor="intel",
         pci_id="8086:e20b",
@@ -81,14 +83,14 @@ def test_an_adapter_of_windows_has_its_driver_and_memory() -> None:
 
 
 def test_an_adapter_of_windows_that_tells_nothing_but_its_number() -> None:
-    told = {"MatchingDeviceId": r"PCI\VEN_8086&DEV_E20B", "HardwareInformation.qwMemorySize": "much"}
-    assert adapters(**{"0000": told}) == (PciCard(vendor="intel", pci_id="8086:e20b"),)
+    told: Values = {"MatchingDeviceId": r"PCI\VEN_8086&DEV_E20B", "HardwareInformation.qwMemorySize": "much"}
+    assert adapters(told) == (PciCard(vendor="intel", pci_id="8086:e20b"),)
 
 
 def test_adapters_that_are_no_card_of_a_known_maker_are_left_out() -> None:
-    virtual = {"MatchingDeviceId": r"PCI\VEN_15AD&DEV_0405", "ProviderName": "VMware, Inc."}
-    remote = {"MatchingDeviceId": r"terminput_bus&rdpidd", "ProviderName": "Microsoft"}
-    cards = adapters(**{"0000": virtual, "0001": remote, "0002": {}, "0003": ARC})
+    virtual: Values = {"MatchingDeviceId": r"PCI\VEN_15AD&DEV_0405", "ProviderName": "VMware, Inc."}
+    remote: Values = {"MatchingDeviceId": r"terminput_bus&rdpidd", "ProviderName": "Microsoft"}
+    cards = adapters(virtual, remote, {}, ARC)
     assert [card.pci_id for card in cards] == ["8086:e20b"]
 
 
