@@ -24,11 +24,11 @@ def asking(**answers: object) -> Asking:
     return Asking(RecordedHost(record), "test")
 
 
-def answer(version: str = "3.12.3", **more: object) -> dict[str, Any]:
+def answer(version: str = "3.12.3", **more: Any) -> dict[str, Any]:
     return {"version": version, "implementation": "CPython", "prefix": "/usr", "base_prefix": "/usr", **more}
 
 
-def on_path(count: int, **more: object) -> Asking:
+def on_path(count: int, **more: Any) -> Asking:
     paths = tuple(f"/opt/{number:02}/bin/python3" for number in range(count))
     return asking(programs={"python3": paths}, pythons={path: answer(executable=path, **more) for path in paths})
 
