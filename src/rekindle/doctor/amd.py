@@ -1,7 +1,7 @@
 """AMD cards: by the kernel's compute topology (kfd), by rocminfo, else by their PCI numbers."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rekindle.doctor.pci import PciCard, chip_of, gpu_by_number
 from rekindle.host.asking import Asking
@@ -48,13 +48,13 @@ def _find_driver(host: Asking, cards: Sequence[PciCard]) -> str | None:
 
 def gfx_of(target: int) -> Gfx | None:
     """kfd's ``gfx_target_version``: 90006 is gfx906, 90010 gfx90a, 100301 gfx1031, 110000 gfx1100."""
-    return Gfx(f"gfx{target // 10000}{target // 100 % 100:x}{target % 100:x}") if target > 0 else None
+    return Gfx(f"gfx{target // 10000}{target // 100 % 100:x}{target % 100:x}") if target else None
 
 
 def _read_kfd(host: Asking, cards: Sequence[PciCard]) -> Iterator[Gpu]:
     for path in host.glob("/sys/class/kfd/kfd/topology/nodes/*/properties"):
         values = key_values(text_of(host.read(path)), " ")
-        if not values.get("vendor_id", "").isdigit() or int(values["vendor_id"]) != 0x1002:
+        if _number(values, "vendor_id") != 0x1002:
             continue
         # location_id packs bus, device and function, as the kernel's pci_dev_id does.
         location, domain, slot = values.get("location_id", ""), values.get("domain", "0"), None
@@ -62,11 +62,17 @@ def _read_kfd(host: Asking, cards: Sequence[PciCard]) -> Iterator[Gpu]:
             number = int(location)
             slot = f"{int(domain):04x}:{number >> 8 & 0xFF:02x}:{number >> 3 & 0x1F:02x}.{number & 7}"
         card = next((card for card in cards if card.slot == slot), None)
-        pci_id = f"1002:{int(values.get('device_id', '0')):04x}"
-        gfx = gfx_of(int(values.get("gfx_target_version", "0")))
+        pci_id = f"1002:{_number(values, 'device_id'):04x}"
+        gfx = gfx_of(_number(values, "gfx_target_version"))
         name, arch = chip_of(pci_id, revision=card.revision if card else None)
         memory = gib(card.memory if card else None) or _bank_memory(host, path)
         yield Gpu(vendor="amd", name=name, arch=gfx or arch, memory_gib=memory, how="kfd", pci_id=pci_id, pci_slot=slot)
+
+
+def _number(values: Mapping[str, str], name: str) -> int:
+    """Zero where the kernel does not say, or what it says is no number."""
+    text = values.get(name, "")
+    return int(text) if text.isdecimal() else 0
 
 
 def _bank_memory(host: Asking, properties: str) -> float | None:
@@ -81,7 +87,7 @@ def _bank_memory(host: Asking, properties: str) -> float | None:
 def _ask_rocminfo(host: Asking) -> tuple[Gpu, ...]:
     done = host.run([host.which("rocminfo") or "/opt/rocm/bin/rocminfo"], timeout=host.left(4))
     gpus = []
-    for block in re.split(r"^\*+\s*\nAgent \d+\s*\n\*+\s*$", done.out, flags=re.MULTILINE)[1:]:
+    for block in re.split(r"^\*+\s*\nAgent \d+\s*\n\*+\s*$", done.out, flags=re.MULTILINE):
         values = key_values(block, ":")
         if values.get("Device Type") != "GPU" or not values.get("Name", "").startswith("gfx"):
             continue

@@ -147,10 +147,9 @@ def find_jetson(host: Asking) -> Cards:
     names = text_of(host.read("/proc/device-tree/compatible")).split("\0")
     if not any(name.startswith("nvidia,tegra") for name in names):
         return Cards()
-    rows = [row for row in load_facts().nvidia.jetson if row.device_tree in names]
-    model = text_of(host.read("/proc/device-tree/model")).strip("\0 \n")
     # Boards of one chip differ in memory and clocks, not in architecture; the firmware knows the board's name.
-    row = next((row for row in rows if row.name.lower() in model.lower()), rows[0] if rows else None)
+    row = next((row for row in load_facts().nvidia.jetson if row.device_tree in names), None)
+    model = text_of(host.read("/proc/device-tree/model")).strip("\0 \n")
     if row is None:
         host.gap("Tegra GPU", f"no table knows {', '.join(filter(None, names))}")
     gpu = Gpu(
