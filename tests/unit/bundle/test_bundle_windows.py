@@ -281,3 +281,50 @@ def test_what_a_needed_dll_needs_lies_with_it(tmp_path: Path) -> None:
     report = _bundle(tmp_path, files, dlls)
     assert {row.file for row in report.brought} == set(dlls)
     assert len(report.notes) == 1 and report.notes[0].startswith("cudnn_ops64_9.dll: asked for by name")
+
+
+def test_dlls_are_loaded_after_all_that_they_need(tmp_path: Path) -> None:
+    """However deep, and whatever is asked for first."""
+    kernel = make_pe(imports=["KERNEL32.dll"])
+    files = {"pkg/__init__.py": b"", f"pkg/ext.{EXT}": make_pe(imports=["one.dll", "four.dll"])}
+    dlls = {"one.dll": make_pe(imports=["two.dll", "four.dll"]), "two.dll": make_pe(imports=["three.dll"]),
+            "three.dll": make_pe(imports=["four.dll"]), "four.dll": kernel}  # fmt: skip
+    order = _read(_bundle(tmp_path, files, dlls))["pkg.libs/.load-order-pkg-1.0"].decode()
+    assert re.findall(r"^[a-z]+", order, re.MULTILINE) == ["four", "three", "two", "one"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "way"),
+    [
+        ("pkg", ["..", "pkg.libs"]),
+        ("pkg-1.0.data/platlib/pkg", ["..", "pkg.libs"]),
+        ("pkg-1.0.data/purelib/space/pkg", ["..", "..", "pkg.libs"]),
+        ("platlib/pkg", ["..", "..", "pkg.libs"]),
+        ("space/purelib/pkg", ["..", "..", "..", "pkg.libs"]),
+    ],
+)
+def test_the_way_leads_from_where_a_package_is_installed(tmp_path: Path, folder: str, way: list[str]) -> None:
+    files = {f"{folder}/__init__.py": b"", f"{folder}/ext.{EXT}": make_pe(imports=["one.dll"])}
+    inside = _read(_bundle(tmp_path, files, {"one.dll": make_pe(imports=["KERNEL32.dll"])}))
+    steps = ", ".join("os.pardir" if part == ".." else repr(part) for part in way)
+    assert f"(__file__), {steps})" in inside[f"{folder}/__init__.py"].decode()
+
+
+def test_progress_never_says_more_than_all(tmp_path: Path) -> None:
+    """Also where each DLL lies in two places."""
+    told: list[tuple[float, float]] = []
+
+    class Listening(Silent):
+        def step(self, done: float, total: float | None, detail: str = "") -> None:
+            told.append((done, total or 0))
+
+    ext = make_pe(imports=["one.dll", "two.dll", "six.dll"])
+    files = {"pkg/__init__.py": b"", f"pkg/ext.{EXT}": ext, f"other.{EXT}": ext}
+    for name in ("one.dll", "two.dll", "six.dll"):
+        (tmp_path / name).write_bytes(make_pe(imports=["KERNEL32.dll"]))
+    wheel = make_wheel(tmp_path, "pkg", "1.0", tag="cp311-cp311-win_amd64", files=files)
+    order = BundleOrder(
+        wheel=wheel, out=tmp_path / "out", places=(tmp_path,), rules=load_rules(), set_path=_no_patchelf
+    )
+    assert len(make_fat(order, Listening()).brought) == 6
+    assert all(done < total for done, total in told)

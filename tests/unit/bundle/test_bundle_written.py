@@ -237,6 +237,8 @@ def test_a_library_that_was_kept_whole_is_told_and_copied(tmp_path: Path) -> Non
     (row,) = report.trimmed
     assert row.file == "pkg/a.so" and row.kept_whole and row.bytes == 0
     assert _read(report)["pkg/a.so"] == inside["pkg/a.so"] and not report.patched
+    with zipfile.ZipFile(report.out or "") as archive:
+        assert archive.getinfo("pkg/a.so").date_time[0] == 2020, "not written anew"
 
 
 def test_data_beside_and_above_a_library_keeps_its_place_relative_to_it(tmp_path: Path) -> None:
@@ -265,3 +267,50 @@ def test_the_report_counts_what_lies_on_the_disk(tmp_path: Path) -> None:
 def test_a_folder_of_a_wheel_is_no_file(tmp_path: Path) -> None:
     wheel = _wheel(tmp_path, {"pkg/__init__.py": b""}, unlisted={"pkg/empty/": b""})
     assert "pkg/empty/" not in _read(_bundle(wheel, tmp_path / "out"))
+
+
+class Listening(Silent):
+    """``done`` of ``total`` as it is told while the wheel is written."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, float, float | None]] = []
+
+    def stage(self, name: str, detail: str = "") -> None:
+        self.told.append((f"{name} {detail}", 0, None))
+
+    def step(self, done: float, total: float | None, detail: str = "") -> None:
+        self.told.append((detail, done, total))
+
+
+def test_each_step_is_counted_once(tmp_path: Path) -> None:
+    lib = _lib(tmp_path / "lib", libx__so__1=make_elf(), liby__so__1=make_elf())
+    wheel = _wheel(tmp_path, {"pkg/a.so": make_elf(needed=["libx.so.1", "liby.so.1"]), "pkg/b.so": make_elf()})
+    progress = Listening()
+    order = BundleOrder(
+        wheel=wheel, out=tmp_path / "deep/out", places=[lib], rules=load_rules(), set_path=lambda path, text: None
+    )
+    make_fat(order, progress)
+    assert progress.told[:4] == [
+        ("read 2 libraries", 0, None),
+        ("pkg/a.so", 0, 2),
+        ("pkg/b.so", 1, 2),
+        ("find what the wheel lacks", 0, None),
+    ]
+    assert progress.told[4][0] == f"write pkg-1.0-1fat-{TAG}.whl"
+    assert [done for _, done, _ in progress.told[5:]] == list(range(7)), "two files, three of .dist-info, two come"
+    assert {total for _, _, total in progress.told[5:]} == {7}
+
+
+def test_what_is_called_no_library_is_not_read(tmp_path: Path) -> None:
+    """Programs and models may be ELF files, too: what they need is not brought, and they are copied."""
+    strange = make_elf({".nv_fatbin": make_fatbin([make_entry(2, 50), make_entry(2, 86)])}, needed=["libnone.so.1"])
+    names = ["pkg/program", "pkg/model.so.bin", "pkg/my.sox", "pkg/a.so.1.x"]
+    report = _bundle(_wheel(tmp_path, dict.fromkeys(names, strange)), tmp_path / "out", archs=(Sm(8, 6),))
+    made = _read(report)
+    assert all(made[name] == strange for name in names) and not report.missing and not report.trimmed
+
+
+@pytest.mark.parametrize("name", ["a.so", "a.SO", "liba.so.1", "liba.so.1.22.333", "a.pyd", "A.DLL"])
+def test_what_is_called_a_library_is_read(tmp_path: Path, name: str) -> None:
+    wheel = _wheel(tmp_path, {f"pkg/{name}": make_elf(needed=["libnone.so.1"])})
+    assert [row.name for row in _bundle(wheel, tmp_path / "out", allow_missing=True).missing] == ["libnone.so.1"]
