@@ -123,3 +123,26 @@ def test_the_bill_names_each_library_with_its_digest_and_terms(tmp_path: Path) -
         {"name": "rekindle:in-wheel", "value": "torch/lib/libown.so.1"},
         {"name": "rekindle:why", "value": "needed by b.so"},
     ]
+
+
+@pytest.mark.parametrize("name", ["libcurl.so.4", "libcups.so.2", "libcurl-x64.dll", "curl.dll", "libcunit.so.1"])
+def test_names_that_only_begin_like_a_vendors_are_others(name: str) -> None:
+    """libcurl is not NVIDIA's: not under its terms, and no reason to do without its packages."""
+    text = "Name: x\nRequires-Dist: nvidia-nccl-cu12\n"
+    assert load_rules().licence_of(name) is None and without_vendor_packages(text, [name]) == text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "libcudart.so.12", "libcudnn_ops.so.9", "libcublasLt.so.12", "libcufft.so.11", "libcufile.so.0",
+        "libcurand.so.10",
+        "libcusolverMg.so.11", "libcusparseLt.so.0", "libcupti.so.12", "libcutensor.so.2", "libcudss.so.0",
+        "libcuinj64.so.12.4", "libnvrtc-builtins.so.12.4", "libnvshmem_host.so.3", "libnccl.so.2",
+        "CUDART64_110.dll", "cublasLt64_12.dll", "curand64_10.dll", "nvJitLink_120_0.dll",
+    ],
+)  # fmt: skip
+def test_a_vendors_own_are_its_own(name: str) -> None:
+    licence = load_rules().licence_of(name)
+    assert licence is not None and licence.spdx == "LicenseRef-NVIDIA"
+    assert "nvidia" not in without_vendor_packages("Requires-Dist: nvidia-nccl-cu12\n", [name])
