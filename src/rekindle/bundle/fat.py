@@ -238,7 +238,7 @@ class _Bundling:
         changed, copy = patch or bool(renamed), self.shop / "library"
         if native and (changed or self.order.archs):
             extract(self.source, info.filename, copy)
-            changed |= self._trim(copy, info.filename) > 0
+            changed |= bool(self._trim(copy, info.filename))
         if not native or not changed:
             out.copy(info)
             return

@@ -24,7 +24,8 @@ from rekindle.model.build import Trimmed
 SECTIONS = (".nv_fatbin", ".nv_fatb", ".nvFatBi", ".nvFatBin")
 _SIZE_AT = 8  # of the u64 length in a container's header
 _HEADER_AT = 6  # of the u16 header size
-_PIECE = 1 << 20  # a container may take more than a gigabyte: its zeros are never all in memory
+# Containers may take more than a gigabyte: their zeros are never all in memory.
+_PIECE = 1 << 20
 
 
 def wanted_entries(entries: Sequence[Entry], cards: Sequence[Sm]) -> list[Entry]:
