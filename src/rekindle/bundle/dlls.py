@@ -56,7 +56,7 @@ def place_dlls(
     for key, lib in collection.brought.items():
         opened.setdefault(lib.opened_by, []).append(key)
     inside = {fold(posixpath.basename(member)): native for member, native in wheel_libs.items()}
-    inits = {name for name in wheel.namelist() if posixpath.basename(name) == "__init__.py"}
+    members = {*wheel.namelist()}
     marker = f".load-order-{posixpath.basename(home).removesuffix('.libs')}-{version}"
     starts: dict[str, bytes] = {}
     folders: dict[str, dict[str, None]] = {key: {} for key in collection.brought}
@@ -64,8 +64,8 @@ def place_dlls(
         needs = [key for key in _reached(native, inside | natives, opened) if key in natives]
         # The outermost package a module lies in: its __init__.py runs before the module is loaded.
         parts = posixpath.dirname(member).split("/")
-        outer = (f"{'/'.join(parts[:depth])}/__init__.py" for depth in range(1, len(parts) + 1))
-        init = next((name for name in outer if name in inits), None)
+        outer = (f"{folder}/__init__.py" for folder in itertools.accumulate(parts, posixpath.join))
+        init = next((name for name in outer if name in members), None)
         if needs and init and init not in starts:
             way = tuple(posixpath.relpath(home, _installed_path(posixpath.dirname(init))).split("/"))
             if (new_init := with_search(wheel.read(init), way, marker)) is not None:

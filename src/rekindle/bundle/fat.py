@@ -178,8 +178,8 @@ class _Bundling:
                     self.patched.append(info.filename)
                 else:
                     self._write_member(out, info, wheel_libs.get(info.filename), names)
-            for lib in collection.brought.values():
-                self.progress.step(len(infos) + len(brought), len(infos) + len(names), lib.name)
+            for number, lib in enumerate(collection.brought.values(), start=len(infos)):
+                self.progress.step(number, len(infos) + len(names), lib.name)
                 brought += self._add_library(out, lib)
                 for folder, data in lib.data:
                     for path in sorted(p for p in data.rglob("*") if p.is_file()):
@@ -238,7 +238,7 @@ class _Bundling:
         changed, copy = patch or bool(renamed), self.shop / "library"
         if native and (changed or self.order.archs):
             extract(self.source, info.filename, copy)
-            changed |= self._trim(copy, info.filename)
+            changed |= bool(self._trim(copy, info.filename))
         if not native or not changed:
             out.copy(info)
             return
@@ -250,13 +250,12 @@ class _Bundling:
             self.patched.append(info.filename)
         out.replace(info, copy)
 
-    def _trim(self, copy: Path, name: str) -> bool:
-        if not self.order.archs:
-            return False
-        row = trim(copy, self.order.archs, name)
+    def _trim(self, copy: Path, name: str) -> int:
+        """How many bytes of device code were taken out."""
+        row = trim(copy, self.order.archs, name) if self.order.archs else Trimmed(file=name)
         if row.bytes or row.kept_whole:
             self.trimmed.append(row)
-        return bool(row.bytes)
+        return row.bytes
 
     def _write_metadata(self, out: Rewriter, brought: list[tuple[Brought, Path]]) -> None:
         metadata = self.source.read(f"{self.folder}/METADATA").decode("utf-8", "surrogateescape")

@@ -89,13 +89,15 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 # The packages through which official wheels get the same libraries.
 _VENDOR = re.compile(r"Requires-Dist:\s*(?i:nvidia[-_]|cuda-toolkit\b|cuda-bindings\b|rocm\b|rocm-sdk)")
+# What these packages bring; libcurl and libcups are others'.
+_VENDORS = re.compile(r"(lib)?(cu(blas|d|f|inj|pti|rand|s|tensor)|nv)|lib(nccl|roc|hip)", re.IGNORECASE)
 _LICENCE_FILES = ("LICENSE*", "License*", "LICENCE*", "EULA*", "COPYING*", "NOTICE*")
 _MAX_LICENCE = 1 << 20
 
 
 def without_vendor_packages(metadata: str, brought: Iterable[str]) -> str:
     """METADATA without ``Requires-Dist`` on packages whose libraries are inside now."""
-    if not any(name.startswith(("libcu", "libnv", "libnccl", "libroc", "libhip", "cu", "nv")) for name in brought):
+    if not any(_VENDORS.match(name) for name in brought):
         return metadata
     lines = metadata.splitlines(keepends=True)
     # Behind the first blank line stands the description.

@@ -50,9 +50,14 @@ def stub_library(soname: str, symbols: Mapping[str, str | None], emulated: Emula
         place_of[name] = len(text)
         text += name.encode("utf-8") + b"\0"
     definitions = _version_definitions([soname, *versions], place_of)
+    number = {version: place + 2 for place, version in enumerate(versions)}
+    # 0 local, 1 unversioned, 2… the version definitions after the file's own
+    versym = struct.pack("<H", 0) + b"".join(
+        struct.pack("<H", number[version] if (version := symbols[name]) is not None else 1) for name in names
+    )
 
     hashes, count = _hash_table(names), len(names) + 1
-    sizes = (_HEADER_BYTES, 24 * count, len(hashes), 2 * count, len(definitions), len(text))
+    sizes = (_HEADER_BYTES, 24 * count, len(hashes), len(versym), len(definitions), len(text))
     places = (0, *itertools.accumulate(round_up(size, _ALIGN) for size in sizes))
     _, symbol_at, hash_at, versym_at, verdef_at, string_at, code_at = places
     first = code_at + len(code)
@@ -61,11 +66,6 @@ def stub_library(soname: str, symbols: Mapping[str, str | None], emulated: Emula
     # st_info 0x12: global function; section 1 stands for "defined": the loader only looks for zero.
     table = b"\0" * 24 + b"".join(
         struct.pack("<IBBHQQ", i, 0x12, 0, 1, code_at, len(code)) for i in map(place_of.__getitem__, names)
-    )
-    number = {version: place + 2 for place, version in enumerate(versions)}
-    # 0 local, 1 unversioned, 2… the version definitions after the file's own
-    versym = struct.pack("<H", 0) + b"".join(
-        struct.pack("<H", number[version] if (version := symbols[name]) is not None else 1) for name in names
     )
     tags = [("SONAME", place_of[soname]), ("HASH", hash_at), ("STRTAB", string_at), ("SYMTAB", symbol_at)]
     tags += [("STRSZ", len(text)), ("SYMENT", 24)]

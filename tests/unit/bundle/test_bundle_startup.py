@@ -102,3 +102,10 @@ def test_a_package_without_its_libraries_still_starts(tmp_path: Path) -> None:
     space: dict[str, object] = {"__file__": str(tmp_path / "pkg" / "__init__.py")}
     exec(compile(made or b"", "__init__.py", "exec"), space)
     assert space["x"] == 1
+
+
+def test_a_file_of_the_largest_size_is_still_read() -> None:
+    """One byte more is refused, above."""
+    largest = b"#" * (4 << 20)
+    made = with_search(largest, WAY, "order")
+    assert made is not None and made.startswith(largest + b"\n" + MARK.encode())

@@ -113,3 +113,66 @@ def test_what_is_not_understood_stays_whole(tmp_path: Path) -> None:
     assert outcome.kept_whole and path.read_bytes() == before
     path.write_bytes(make_elf({".nv_fatbin": make_fatbin([make_entry(9, 50), make_entry(SASS, 86)])}))
     assert trim(path, [Sm(8, 6)], "lib.so").bytes == 0, "an entry of an unknown kind keeps its container whole"
+
+
+MIB = 1 << 20
+
+
+def _zeroed(tmp_path: Path, dropped: int, kept: int = 16) -> tuple[bytes, bytes, Container]:
+    """A library before and after, when so many bytes of another card's code lie in front of what is kept."""
+    path = tmp_path / "lib.so"
+    other, mine = make_entry(SASS, 50, payload=b"\x32" * dropped), make_entry(SASS, 86, payload=b"\x56" * kept)
+    # A second container right behind the first: what lies there is not touched.
+    before = make_elf({".nv_fatbin": make_fatbin([other, mine], [make_entry(SASS, 86, payload=b"\x57" * 24)])})
+    path.write_bytes(before)
+    outcome = trim(path, [Sm(8, 6)], "lib.so")
+    assert (outcome.archs, outcome.bytes) == (("sm_50",), 64 + dropped)
+    after = path.read_bytes()
+    return before, after, _read(before)[0]
+
+
+@pytest.mark.parametrize(
+    "dropped", [8, MIB - 64 - 8, MIB - 64, MIB - 64 + 8, 2 * MIB - 64, 2 * MIB - 56, 3 * MIB - 64, 5 * MIB // 2]
+)
+def test_what_is_taken_out_becomes_zeros_to_its_last_byte(tmp_path: Path, dropped: int) -> None:
+    before, after, was = _zeroed(tmp_path, dropped)
+    now = _read(after)[0]
+    end, used = was.offset + was.size, now.offset + now.size
+    assert end - used == 64 + dropped and after[used:end] == bytes(end - used)
+    assert b"\x32" not in after[was.offset + 16 : end], "nothing of the other card's code is left"
+    assert after[used - 16 : used] == b"\x56" * 16, "what is kept ends where the zeros begin"
+    assert after[end:] == before[end:] and after[: was.offset] == before[: was.offset], "nothing else is written"
+
+
+def test_what_is_kept_may_be_larger_than_what_goes(tmp_path: Path) -> None:
+    _, after, was = _zeroed(tmp_path, 8, kept=2 * MIB)
+    (entry,) = _read(after)[0].entries
+    assert after[entry.offset + 64 : entry.offset + 64 + entry.size] == b"\x56" * (2 * MIB)
+    assert after[was.offset + was.size - 72 : was.offset + was.size] == bytes(72)
+
+
+@pytest.mark.parametrize(("data", "why"), [(b"", "it is empty"), (b"M", None), (b"#!/bin/sh\n", None)])
+def test_what_holds_no_device_code_at_all_stays_as_it_is(tmp_path: Path, data: bytes, why: str | None) -> None:
+    path = tmp_path / "lib.so"
+    path.write_bytes(data)
+    outcome = trim(path, [Sm(8, 6)], "torch/lib/lib.so")
+    assert (outcome.file, outcome.kept_whole, outcome.bytes) == ("torch/lib/lib.so", why, 0)
+    assert path.read_bytes() == data
+
+
+def test_where_no_card_is_served_the_smallest_entry_stays(tmp_path: Path) -> None:
+    """A longer header counts as well as a longer image."""
+    path = tmp_path / "lib.so"
+    entries = [make_entry(SASS, 50, payload=b"\1" * 40), make_entry(SASS, 70, payload=b"\2" * 24, header=96),
+               make_entry(SASS, 90, payload=b"\3" * 48)]  # fmt: skip
+    path.write_bytes(make_elf({".nv_fatbin": make_fatbin(entries)}))
+    assert trim(path, [Sm(8, 6)], "lib.so").archs == ("sm_70", "sm_90")
+    (kept,) = _read(path.read_bytes())[0].entries
+    assert str(kept.arch) == "sm_50" and kept.size == 40
+
+
+def test_architectures_are_told_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "lib.so"
+    entries = [make_entry(SASS, arch) for arch in (120, 90, 50)] + [make_entry(PTX, 120), make_entry(SASS, 86)]
+    path.write_bytes(make_elf({".nv_fatbin": make_fatbin(entries)}))
+    assert trim(path, [Sm(8, 6)], "lib.so").archs == ("sm_50", "sm_90", "compute_120", "sm_120")

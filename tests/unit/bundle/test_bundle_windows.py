@@ -217,3 +217,114 @@ def test_what_is_loaded_at_first_use_is_loaded_early_or_told(tmp_path: Path, pac
 def test_case_does_not_count_in_dll_names(name: str) -> None:
     assert load_rules().asked_by_name(name)
     assert not load_rules().asked_by_name("my" + name)
+
+
+def test_the_load_order_names_only_what_lies_in_its_folder(tmp_path: Path) -> None:
+    """A module outside any package has its DLLs beside itself: Windows looks there, and nothing loads them early."""
+    files = {
+        "pkg/__init__.py": b"",
+        f"pkg/ext.{EXT}": make_pe(imports=["one.dll", "both.dll"]),
+        f"other.{EXT}": make_pe(imports=["two.dll", "both.dll"]),
+    }
+    kernel = make_pe(imports=["KERNEL32.dll"])
+    report = _bundle(tmp_path, files, {"one.dll": kernel, "two.dll": make_pe({".x": b"2"}), "both.dll": kernel})
+    inside = _read(report)
+    order = inside["pkg.libs/.load-order-pkg-1.0"].decode().splitlines()
+    assert sorted(re.sub(r"-[0-9a-f]{16}", "", row) for row in order) == ["both.dll\t", "one.dll\t"]
+    places = sorted(re.sub(r"-[0-9a-f]{16}", "", name) for name in inside if name.endswith(".dll"))
+    assert places == ["both.dll", "pkg.libs/both.dll", "pkg.libs/one.dll", "two.dll"]
+    rows = sorted((re.sub(r"-[0-9a-f]{16}", "", row.file), row.bytes) for row in report.brought)
+    assert [name for name, _ in rows] == places, "each place is told"
+
+
+def test_the_outermost_package_of_a_module_looks_for_its_dlls(tmp_path: Path) -> None:
+    """Its __init__.py runs before any other: once for all the modules in it; a namespace folder above has none."""
+    ext = make_pe(imports=["one.dll"])
+    starts = ["top/pkg/__init__.py", "top/pkg/sub/__init__.py", "top/pkg/other/__init__.py"]
+    files = {name: f"# {name}\n".encode() for name in starts}
+    files |= {f"top/pkg/sub/ext.{EXT}": ext, f"top/pkg/other/ext.{EXT}": ext}
+    report = _bundle(tmp_path, files, {"one.dll": make_pe(imports=["KERNEL32.dll"])})
+    inside = _read(report)
+    assert [name for name in starts if MARK.encode() in inside[name]] == ["top/pkg/__init__.py"]
+    assert inside[starts[0]].count(MARK.encode()) == 1
+    assert [row.file.rpartition("/")[0] for row in report.brought] == ["pkg.libs"]
+
+
+def test_a_file_that_only_ends_like_a_package_starts_nothing(tmp_path: Path) -> None:
+    files = {f"pkg/ext.{EXT}": make_pe(imports=["one.dll"]), "pkg/my__init__.py": b"", "pkg/__init__.pyi": b""}
+    inside = _read(_bundle(tmp_path, files, {"one.dll": make_pe(imports=["KERNEL32.dll"])}))
+    assert _one(inside, r"pkg/one-[0-9a-f]{16}\.dll") and not [name for name in inside if "load-order" in name]
+
+
+def test_a_package_without_need_is_left_as_it_is(tmp_path: Path) -> None:
+    files = {
+        "pkg/__init__.py": b"",
+        f"pkg/ext.{EXT}": make_pe(imports=["one.dll"]),
+        "plain/__init__.py": b"y = 1\n",
+        f"plain/ext.{EXT}": make_pe(imports=["KERNEL32.dll"]),
+    }
+    report = _bundle(tmp_path, files, {"one.dll": make_pe(imports=["KERNEL32.dll"])})
+    assert _read(report)["plain/__init__.py"] == b"y = 1\n"
+    assert report.patched == ("pkg/__init__.py", f"pkg/ext.{EXT}") and report.system == "windows"
+
+
+def test_what_a_needed_dll_needs_lies_with_it(tmp_path: Path) -> None:
+    """Through others, also through DLLs of the wheel, and what is opened by name."""
+    files = {
+        f"ext.{EXT}": make_pe(imports=["own.dll"]),
+        "own.dll": make_pe(imports=["cudnn64_9.dll"]),
+        f"deep/alone.{EXT}": make_pe(imports=["KERNEL32.dll"]),
+    }
+    kernel = make_pe(imports=["KERNEL32.dll"])
+    dlls = {"cudnn64_9.dll": make_pe(imports=["cudart64_12.dll"]), "cudart64_12.dll": kernel,
+            "cudnn_ops64_9.dll": kernel}  # fmt: skip
+    report = _bundle(tmp_path, files, dlls)
+    assert {row.file for row in report.brought} == set(dlls)
+    assert len(report.notes) == 1 and report.notes[0].startswith("cudnn_ops64_9.dll: asked for by name")
+
+
+def test_dlls_are_loaded_after_all_that_they_need(tmp_path: Path) -> None:
+    """However deep, and whatever is asked for first."""
+    kernel = make_pe(imports=["KERNEL32.dll"])
+    files = {"pkg/__init__.py": b"", f"pkg/ext.{EXT}": make_pe(imports=["one.dll", "four.dll"])}
+    dlls = {"one.dll": make_pe(imports=["two.dll", "four.dll"]), "two.dll": make_pe(imports=["three.dll"]),
+            "three.dll": make_pe(imports=["four.dll"]), "four.dll": kernel}  # fmt: skip
+    order = _read(_bundle(tmp_path, files, dlls))["pkg.libs/.load-order-pkg-1.0"].decode()
+    assert re.findall(r"^[a-z]+", order, re.MULTILINE) == ["four", "three", "two", "one"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "way"),
+    [
+        ("pkg", ["..", "pkg.libs"]),
+        ("pkg-1.0.data/platlib/pkg", ["..", "pkg.libs"]),
+        ("pkg-1.0.data/purelib/space/pkg", ["..", "..", "pkg.libs"]),
+        ("platlib/pkg", ["..", "..", "pkg.libs"]),
+        ("space/purelib/pkg", ["..", "..", "..", "pkg.libs"]),
+    ],
+)
+def test_the_way_leads_from_where_a_package_is_installed(tmp_path: Path, folder: str, way: list[str]) -> None:
+    files = {f"{folder}/__init__.py": b"", f"{folder}/ext.{EXT}": make_pe(imports=["one.dll"])}
+    inside = _read(_bundle(tmp_path, files, {"one.dll": make_pe(imports=["KERNEL32.dll"])}))
+    steps = ", ".join("os.pardir" if part == ".." else repr(part) for part in way)
+    assert f"(__file__), {steps})" in inside[f"{folder}/__init__.py"].decode()
+
+
+def test_progress_never_says_more_than_all(tmp_path: Path) -> None:
+    """Also where each DLL lies in two places."""
+    told: list[tuple[float, float]] = []
+
+    class Listening(Silent):
+        def step(self, done: float, total: float | None, detail: str = "") -> None:
+            told.append((done, total or 0))
+
+    ext = make_pe(imports=["one.dll", "two.dll", "six.dll"])
+    files = {"pkg/__init__.py": b"", f"pkg/ext.{EXT}": ext, f"other.{EXT}": ext}
+    for name in ("one.dll", "two.dll", "six.dll"):
+        (tmp_path / name).write_bytes(make_pe(imports=["KERNEL32.dll"]))
+    wheel = make_wheel(tmp_path, "pkg", "1.0", tag="cp311-cp311-win_amd64", files=files)
+    order = BundleOrder(
+        wheel=wheel, out=tmp_path / "out", places=(tmp_path,), rules=load_rules(), set_path=_no_patchelf
+    )
+    assert len(make_fat(order, Listening()).brought) == 6
+    assert all(done < total for done, total in told)

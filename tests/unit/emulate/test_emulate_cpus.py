@@ -35,6 +35,16 @@ def test_a_model_only_the_emulator_knows_is_taken_without_promises() -> None:
     assert find_emulated_cpu("Snowridge-v1", ("Snowridge-v1",)).has is None
 
 
+@pytest.mark.parametrize("asked", ["Snowridge-v1", "snowridge-V1", "  Snowridge-v1\n"])
+def test_of_the_emulators_own_models_the_one_of_that_name_is_meant(asked: str) -> None:
+    cpu = find_emulated_cpu(asked, ("Haswell-v1", "Snowridge-v1", "Snowridge-v10"))
+    assert (cpu.name, cpu.model, cpu.has, cpu.lacks) == ("Snowridge-v1", "Snowridge-v1", None, None)
+    for models in ((), ("Haswell-v1", "Snowridge-v10"), ("Snowridge",)):
+        with pytest.raises(BadInput) as refused:
+            find_emulated_cpu(asked, models)
+        assert "Emulated are x86_64, nocona" in (refused.value.remedy or "")
+
+
 def test_an_unknown_cpu_is_one_line_with_the_nearest() -> None:
     with pytest.raises(BadInput) as error:
         find_emulated_cpu("ivybrige")

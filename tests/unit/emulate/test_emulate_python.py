@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from bare_host import BareHost
+from binaries import make_elf
 from rekindle.emulate import root as roots
 from rekindle.emulate.qemu import X86, Emulator
 from rekindle.emulate.root import EmulatedPython, compile_ahead, find_emulated_python
@@ -157,6 +158,7 @@ def test_a_given_python_that_does_not_serve_is_refused(cache: Path, tmp_path: Pa
         (Completed(argv=(), code=None, timed_out=True), "no end within 9 s", "is the mirror reachable?"),
         (Completed(argv=(), code=100, out="noise\nE: first\n", err="E: last\n\n"), "E: last", "apt sources"),
         (Completed(argv=(), code=1, out="one\n", err="two\n"), "two", "apt sources"),
+        (Completed(argv=(), code=1, out="one\n\n", err="two\n \n\n"), "two", "apt sources"),
         (Completed(argv=(), code=1, err="E: No space left on device"), "No space", "free some disk space"),
     ],
 )
@@ -165,6 +167,19 @@ def test_a_command_that_fails_says_why(ended: Completed, said: str, remedy: str)
         roots._run_tool(Machine(ended=ended), ["apt-get"], timeout=9.0)
     assert said in str(failed.value) and remedy in (failed.value.remedy or "")
     assert all(line.strip() and line != "noise" for line in failed.value.last_lines)
+
+
+def test_of_what_a_failed_command_said_the_last_five_lines_are_told() -> None:
+    """Errors alone where it marks them, and no blank lines among them."""
+    said = "\n\n".join(f"line {number}" for number in range(7)) + "\n\n"
+    for out, err, told in (
+        (said, "", [f"line {number}" for number in range(2, 7)]),
+        (said, "E: one\n\nE: two\n", ["E: one", "E: two"]),
+        ("", "", []),
+    ):
+        with pytest.raises(Unprepared) as failed:
+            roots._run_tool(Machine(ended=Completed(argv=(), code=1, out=out, err=err)), ["apt-get"], timeout=9.0)
+        assert list(failed.value.last_lines) == told
 
 
 def test_byte_code_is_made_by_a_python_of_the_same_version(tmp_path: Path) -> None:
@@ -223,3 +238,8 @@ def test_what_is_no_library_has_no_symbols(tmp_path: Path) -> None:
     assert read_linkage(tmp_path / "text.so") is None and read_linkage(tmp_path / "none.so") is None
     found = read_linkage(tmp_path / "stub.so")
     assert found is not None and found.needed == () and not found.undefined and not found.defined, "it has no sections"
+    for name, sections in (("text", {}), ("symbols", {".dynsym": bytes(24)})):
+        # A reader of symbols needs both tables: here .dynstr alone, then both and no symbol.
+        (tmp_path / name).write_bytes(make_elf(sections, needed=["libc.so.6"]))
+        found = read_linkage(tmp_path / name)
+        assert found is not None and found.needed == ("libc.so.6",) and not found.undefined and not found.defined
