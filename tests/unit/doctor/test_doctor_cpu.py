@@ -47,8 +47,8 @@ def test_features_count_where_the_system_saves_their_registers(saved: int | None
 
 
 def test_cpuid_names_maker_and_product() -> None:
-    name = b"Intel(R) Xeon(R) CPU E5-2690 v2 @ 3.00GHz\0".ljust(48, b"\0")
-    maker = words(b"GenuineIntel")
+    name = b"AMD Ryzen 7 3700X 8-Core Processor".ljust(48, b"\0")
+    maker = words(b"AuthenticAMD")
     leaves = {(0, 0): (13, maker[0], maker[2], maker[1]), **LEAVES}
     for leaf in range(3):
         one, two, three, four = words(name[16 * leaf : 16 * leaf + 16])
@@ -58,7 +58,7 @@ def test_cpuid_names_maker_and_product() -> None:
     # Under emulation the file is of the machine underneath.
     files = {"/proc/cpuinfo": b"processor\t: 0\nmodel name\t: another\nflags\t: avx512f\n"}
     found = probe_cpu(asking(cpuid=Cpuid(leaves=leaves, xcr0=AVX), files=files))
-    assert (found.name, found.vendor) == ("Intel Xeon E5-2690 v2", "GenuineIntel")
+    assert (found.name, found.vendor) == ("AMD Ryzen 7 3700X", "AuthenticAMD")
     assert found.features == ("avx", "avx2", "fma", "sse2", "sse4_1")
     assert found.threads == 1
 
