@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -85,6 +86,24 @@ def test_an_unfinished_root_is_made_again_and_a_failure_leaves_none(
     assert made.version == (3, 11) and made.home == tmp_path / "amd64-root/usr"
     monkeypatch.setattr(roots, "_download_packages", offline)
     assert roots.prepare_root(Debian(), tmp_path, Silent()) == made, "kept: nothing is fetched again"
+
+
+def test_a_folder_that_cannot_be_cleared_does_not_spoil_the_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network's disk may hold a file a little longer."""
+    real = os.rmdir
+
+    def busy(path: Any, *args: Any, **options: Any) -> None:
+        if Path(path).name.startswith("root-"):
+            raise OSError(errno.EBUSY, "busy")
+        real(path, *args, **options)
+
+    monkeypatch.setattr(roots, "_download_packages", lambda host, work, python, emulated: [Path("a.deb")])
+    monkeypatch.setattr(roots, "_run_tool", lambda host, argv, **_: package(Path(argv[-1])))
+    monkeypatch.setattr(roots, "compile_ahead", lambda *_: None)
+    monkeypatch.setattr(os, "rmdir", busy)
+    assert roots.prepare_root(Debian(), tmp_path, Silent()).root == tmp_path / "amd64-root"
 
 
 def test_a_root_that_another_run_made_meanwhile_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
