@@ -153,14 +153,14 @@ def test_what_is_waited_for_is_told_meanwhile() -> None:
     finally:
         host.released.set()
     done, total, detail = told.steps[-1]
-    assert detail == "waiting for disks"
+    assert detail.startswith("waiting for ") and "disks" in detail
     # So much of the time is over: no more than there was, and nothing is told of what comes soon.
     assert total is not None and 0 < done < total + 2 and 3 < total <= 4
     assert min(done for done, _, _ in told.steps) > 1.5
     assert [gap.why for gap in found.gaps if gap.what == "disks"] == ["no answer in time (after its first question)"]
 
 
-def test_a_machine_that_answers_at_once_is_told_at_the_end_only() -> None:
+def test_nothing_is_told_of_a_machine_that_answers_soon() -> None:
     told = Told()
     found = examine(RecordedHost(Record(machine="x86_64")), deadline_s=30.0, progress=told).examination
     assert [step for step in told.steps if step[0] < 1.5] == []
