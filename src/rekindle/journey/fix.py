@@ -104,7 +104,7 @@ def fix_command(
             offers = (
                 (match, action, fix)
                 for match, action in _safe_actions(diagnosis)
-                if (fix := prepare(action, call, host)) is not None and fix.shown not in shown
+                if (fix := prepare(action, call, host, len(settles))) is not None and fix.shown not in shown
             )
             if (offered := next(offers, None)) is None:
                 break
@@ -165,11 +165,11 @@ def _safe_actions(diagnosis: Diagnosis) -> list[tuple[Match, Action]]:
     return [(match, each) for match in diagnosis.matches[:1] if match.confidence != "low" for each in match.actions]
 
 
-def prepare(action: Action, call: Call, host: Host) -> Fix | None:
-    """The action made ready for a command; None where it does not apply to it."""
+def prepare(action: Action, call: Call, host: Host, earlier: int = 0) -> Fix | None:
+    """The action made ready for a command, after so many ``earlier`` ones that stay; None where it does not apply."""
     match action:
         case causes.InstallPackages():
-            return _prepare_install(action, call, host)
+            return _prepare_install(action, call, host, earlier)
         case causes.ConstrainBuild():
             return _prepare_constraints(action, call)
         case causes.FewerJobs():
@@ -200,7 +200,7 @@ def _repeat(changed: Call) -> Fix:
     return Fix(shown=(f"run: {changed.line}",), call=changed)
 
 
-def _prepare_install(action: causes.InstallPackages, call: Call, host: Host) -> Fix:
+def _prepare_install(action: causes.InstallPackages, call: Call, host: Host, earlier: int) -> Fix:
     python = python_of(call)
     words = [*action.packages, *(["--index-url", action.index] if action.index else [])]
     words += ["--force-reinstall", "--no-deps"] if action.again else []
@@ -213,7 +213,11 @@ def _prepare_install(action: causes.InstallPackages, call: Call, host: Host) -> 
         return Fix(shown=(*shown, f"not run: {error.message}; {error.remedy}"), call=call, by_person=True)
 
     def do() -> tuple[Undo, Undo]:
-        kept = KeptPlaces(places)
+        # Each fix keeps the packages as it found them; what a run that was killed left there is put back, last first.
+        names = [f"-{number}" if number else "" for number in range(MOST_FIXES, earlier - 1, -1)]
+        *later, kept = [KeptPlaces(places, name) for name in names]
+        for left in later:
+            left.recover()
         with kept.changing():
             for argv in argvs:
                 ended = run_installer(argv, cwd=Path.cwd(), env=call.env)

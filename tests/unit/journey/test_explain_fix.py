@@ -20,6 +20,7 @@ from rekindle.cli.main import main
 from rekindle.errors import StageFailed
 from rekindle.host.live import LiveHost
 from rekindle.interpreters.installer import InstallerRun
+from rekindle.interpreters.kept_places import KeptPlaces
 from rekindle.journey.fix import Call, Fix, fewer_jobs, fix_command, prepare, python_of, repair_build
 from rekindle.journey.from_source import build_with_repairs
 from rekindle.model.build import BuildFailure
@@ -154,6 +155,48 @@ def test_what_needs_root_is_printed_only() -> None:
 def test_a_guess_is_not_acted_upon() -> None:
     report, _ = fixed("raise ModuleNotFoundError(\"No module named 'nobody_knows_this'\")\n")
     assert report.attempts == () and report.exit_code == 1
+
+
+@pytest.mark.parametrize("third", ["", "raise ValueError('of the program itself')\n"])
+def test_what_one_installation_brought_stays_when_the_next_begins(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, third: str
+) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.setattr("rekindle.journey.fix.package_places", lambda *_: [site])
+    brings = {"pyyaml": "yaml.py", "tqdm": "tqdm.py"}
+
+    def run(argv: list[str], **_: object) -> InstallerRun:
+        (site / brings[argv[-1]]).touch()
+        return InstallerRun(argv=tuple(argv), code=0, lines=())
+
+    monkeypatch.setattr("rekindle.journey.fix.run_installer", run)
+    lacks = "".join(
+        f"if not pathlib.Path('site/{name}.py').exists(): raise ModuleNotFoundError(\"No module named '{name}'\")\n"
+        for name in ("yaml", "tqdm")
+    )
+    report, _ = fixed(lacks + third)
+    assert [each.outcome for each in report.attempts] == (["undone", "undone"] if third else ["helped", "fixed"])
+    assert sorted(path.name for path in site.iterdir()) == ([] if third else ["tqdm.py", "yaml.py"])
+    assert [path.name for path in tmp_path.iterdir() if "site" in path.name] == ["site"], "no copy is left"
+
+
+def test_what_a_killed_run_left_is_put_back_before_anything_is_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    for name in ("", "-1"):  # two fixes of a run that was killed, each before it was settled
+        KeptPlaces([site], name).keep()
+        (site / f"new{name}").touch()
+    monkeypatch.setattr("rekindle.journey.fix.package_places", lambda *_: [site])
+    monkeypatch.setattr(
+        "rekindle.journey.fix.run_installer", lambda argv, **_: InstallerRun(argv=tuple(argv), code=0, lines=())
+    )
+    fix = made(InstallPackages(packages=("x",)), sys.executable, "run.py")
+    assert fix is not None
+    fix.do()[1]()
+    assert not list(site.iterdir()) and [path.name for path in tmp_path.iterdir() if "site" in path.name] == ["site"]
 
 
 def test_an_installer_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
