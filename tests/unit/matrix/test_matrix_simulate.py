@@ -143,6 +143,13 @@ def test_every_system_of_a_table_has_workers_and_most_have_those_with_most_work(
     assert "--workers 2" in (refused.value.remedy or "")
 
 
+@pytest.mark.parametrize(("minutes", "shares"), [((30, 30), (2, 2)), ((50, 20), (5, 2)), ((20, 50), (2, 5))])
+def test_workers_are_shared_by_the_work_that_waits(minutes: tuple[int, int], shares: tuple[int, int]) -> None:
+    both = [cell(n, tree=n, minutes=minutes[n], system=f"system-{n}") for n in (0, 1)]
+    held = Counter(worker.system for worker in model_workers(both, sum(shares)))
+    assert (held["system-0"], held["system-1"]) == shares
+
+
 def test_a_cell_that_needs_much_memory_has_a_worker_for_it() -> None:
     assert simulate([cell(1, memory_gib=200.0)], 1, failure_rate=0.0).built == 1
 
