@@ -101,10 +101,12 @@ def fix_command(
     with contextlib.ExitStack() as undoing:
         while diagnosis.exit_code and tried < MOST_FIXES:
             shown = [each.shown for each in attempts]
+            helped = [each.action for each in attempts if each.outcome == "helped"]
+            installed = sum(isinstance(action, causes.InstallPackages) for action in helped)
             offers = (
                 (match, action, fix)
                 for match, action in _safe_actions(diagnosis)
-                if (fix := prepare(action, call, host, len(settles))) is not None and fix.shown not in shown
+                if (fix := prepare(action, call, host, installed)) is not None and fix.shown not in shown
             )
             if (offered := next(offers, None)) is None:
                 break
@@ -166,7 +168,7 @@ def _safe_actions(diagnosis: Diagnosis) -> list[tuple[Match, Action]]:
 
 
 def prepare(action: Action, call: Call, host: Host, earlier: int = 0) -> Fix | None:
-    """The action made ready for a command, after so many ``earlier`` ones that stay; None where it does not apply."""
+    """The action made ready for a command, after so many ``earlier`` installations; None where it does not apply."""
     match action:
         case causes.InstallPackages():
             return _prepare_install(action, call, host, earlier)

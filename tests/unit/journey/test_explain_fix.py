@@ -181,6 +181,29 @@ def test_what_one_installation_brought_stays_when_the_next_begins(
     assert [path.name for path in tmp_path.iterdir() if "site" in path.name] == ["site"], "no copy is left"
 
 
+def test_the_first_installation_puts_back_what_a_killed_run_left_whatever_helped_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    KeptPlaces([site]).keep()
+    (site / "half.py").touch()
+    monkeypatch.setattr("rekindle.journey.fix.package_places", lambda *_: [site])
+
+    def run(argv: list[str], **_: object) -> InstallerRun:
+        (site / "tqdm.py").touch()
+        return InstallerRun(argv=tuple(argv), code=0, lines=())
+
+    monkeypatch.setattr("rekindle.journey.fix.run_installer", run)
+    report, _ = fixed(
+        f"if 'KMP_DUPLICATE_LIB_OK' not in os.environ: sys.exit({DUPLICATE!r})\n"
+        "if not pathlib.Path('site/tqdm.py').exists(): raise ModuleNotFoundError(\"No module named 'tqdm'\")\n"
+    )
+    assert [each.outcome for each in report.attempts] == ["helped", "fixed"]
+    assert [path.name for path in site.iterdir()] == ["tqdm.py"]
+    assert [path.name for path in tmp_path.iterdir() if "site" in path.name] == ["site"], "no copy is left"
+
+
 def test_what_a_killed_run_left_is_put_back_before_anything_is_changed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
