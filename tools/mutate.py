@@ -60,7 +60,6 @@ ALSO = {
     ),
     "journey": ("matrix",),
     "model": ("compat", "render"),
-    "spark": ("journey",),
 }
 
 

@@ -63,6 +63,8 @@ def run_mutants(root: Path, tasks: Sequence[Task], tests: Sequence[str], jobs: i
     tasks = [task for task in tasks if not _is_script(task[0])]
     outcomes = _try_modules(root, tasks, tests, jobs, keep) if tasks else {}
     with _copied(root, scripts) as copy:
+        if scripts and (said := _run_in(copy, tests)):
+            sys.exit(f"mutate: the tests do not pass in a copy of the tree; the last they said:\n{said}")
         for path, mutant, key in scripts:
             outcomes[key] = _copy_run(copy, root, path, mutant, tests)
             keep(key, outcomes[key])
@@ -283,9 +285,11 @@ def _import(path: Path) -> None:
 
 
 def _is_script(path: Path) -> bool:
-    """Whether the file is run by its path: it says so, or lies in a folder inside a package that is none itself."""
-    apart = not (path.parent / "__init__.py").exists() and (path.parent.parent / "__init__.py").exists()
-    return apart or '\nif __name__ == "__main__":' in path.read_text("utf-8")
+    """Whether the file is run by its path: it says so, or lies below a folder that is in a package and is none."""
+    folder = path.parent
+    while (folder / "__init__.py").exists():
+        folder = folder.parent
+    return (folder.parent / "__init__.py").exists() or '\nif __name__ == "__main__":' in path.read_text("utf-8")
 
 
 @contextlib.contextmanager
@@ -294,7 +298,7 @@ def _copied(root: Path, scripts: Sequence[Task]) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         copy = Path(folder, "tree")
         if scripts:
-            left_out = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "node_modules")
+            left_out = shutil.ignore_patterns(".*", "__pycache__", "node_modules")
             for name in ("src", "tests", "tools", "docs", "pyproject.toml", "pytest.ini"):
                 if (root / name).is_dir():
                     shutil.copytree(root / name, copy / name, symlinks=True, ignore=left_out)
@@ -309,15 +313,20 @@ def _copy_run(copy: Path, root: Path, path: Path, mutant: Mutant, tests: Sequenc
     source = path.read_text("utf-8")
     script = copy / path.relative_to(root)
     script.write_text(ast.unparse(planted(source, mutant)), "utf-8")
-    command = [sys.executable, "-m", "pytest", *_QUIET, *_naming_first(copy, tests, path.stem)]
-    env = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        ended = subprocess.run(command, cwd=copy, env=env, capture_output=True, timeout=_COPY_PATIENCE_S)
-        return Outcome.SURVIVED if ended.returncode == 0 else Outcome.KILLED
+        return Outcome.KILLED if _run_in(copy, _naming_first(copy, tests, path.stem)) else Outcome.SURVIVED
     except subprocess.TimeoutExpired:
         return Outcome.TIMEOUT
     finally:
         script.write_text(source, "utf-8")
+
+
+def _run_in(copy: Path, tests: Sequence[str]) -> str:
+    """What the tests said last if one fails in the copy, otherwise nothing."""
+    command = [sys.executable, "-m", "pytest", *_QUIET, *tests]
+    env = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = subprocess.run(command, cwd=copy, env=env, capture_output=True, timeout=_COPY_PATIENCE_S, check=False)
+    return "\n".join(ended.stdout.decode(errors="replace").splitlines()[-30:]) if ended.returncode else ""
 
 
 def _naming_first(root: Path, tests: Sequence[str], name: str) -> list[str]:

@@ -36,8 +36,10 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def mutate(project: Path, *words: str) -> tuple[int, list[str]]:
-    command = [sys.executable, str(ROOT / "tools" / "mutate.py"), "little.py", "--tests", "test_little.py", *words]
+def mutate(
+    project: Path, *words: str, module: str = "little.py", tests: str = "test_little.py"
+) -> tuple[int, list[str]]:
+    command = [sys.executable, str(ROOT / "tools" / "mutate.py"), module, "--tests", tests, *words]
     env = {"PATH": "/usr/bin:/bin", "MUTATE_ROOT": str(project)}
     ran = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=300)
     assert "Traceback" not in ran.stderr, ran.stderr
@@ -123,3 +125,24 @@ def test_a_module_that_the_tests_import_late_gets_its_errors_too(project: Path) 
     survivors = [line.split("    ")[0] for line in lines if line.startswith("little.py:")]
     assert "little.py:5: > becomes >= (survived)" not in survivors
     assert "little.py:6: None returned (survived)" in survivors and len(survivors) < len(lines)
+
+
+def test_a_script_below_a_folder_that_is_no_package_is_run_from_a_copy(project: Path) -> None:
+    tools = project / "src" / "pack" / "data" / "tools"
+    tools.mkdir(parents=True)
+    (project / "src" / "pack" / "__init__.py").touch()
+    (tools / "__init__.py").touch()
+    (tools / "part.py").write_text("import elsewhere\nprint(elsewhere.SIZE * 2)\n")  # no name for it but as a script
+    (tools / "elsewhere.py").write_text("SIZE = 3\nOTHER = 4\n")
+    (project / "src" / "pack" / "build").mkdir()  # a package's name, and no folder of products
+    (project / "src" / "pack" / "build" / "__init__.py").write_text("ANSWER = 6\n")
+    (project / "tests").mkdir()
+    (project / "tests" / "test_part.py").write_text(
+        "import subprocess, sys\nfrom pathlib import Path\nfrom pack.build import ANSWER\n"
+        "PART = Path(__file__).parents[1] / 'src/pack/data/tools/part.py'\n"
+        "def test_part(): assert int(subprocess.check_output([sys.executable, PART])) == ANSWER\n"
+    )
+    (project / "pytest.ini").write_text("[pytest]\npythonpath = src\n")
+    lines = mutate(project, module="src/pack/data", tests="tests/test_part.py")[1]
+    survivors = [line.split("    ")[0] for line in lines if line.startswith("src/")]
+    assert survivors == ["src/pack/data/tools/elsewhere.py:2: 4 becomes 5 (survived)"], lines

@@ -24,4 +24,4 @@ def cuda_available():
 
 
 def cuda_arch_list():
-    return [arch for arch in _C.cuda_arch_list().replace(";", " ").split() if arch]
+    return _C.cuda_arch_list().replace(";", " ").split()
