@@ -60,6 +60,7 @@ ALSO = {
     ),
     "journey": ("matrix",),
     "model": ("compat", "render"),
+    "verify": ("integration/test_verify_torch.py",),  # its checks compute on a real torch
 }
 
 
@@ -120,7 +121,7 @@ def _every_room(options: argparse.Namespace) -> int:
     rooms = options.modules or sorted(path.name for path in (ROOT / "tests" / "unit").iterdir() if path.is_dir())
     rows: list[tuple[str, int, str]] = []
     for room in (Path(name).name for name in rooms):
-        own, others = [f"tests/unit/{room}"], [f"tests/unit/{name}" for name in ALSO.get(room, ())]
+        own, others = [f"tests/unit/{room}"], [_tests_at(name) for name in ALSO.get(room, ())]
         ended = _try_room(room, own, options)
         if ended.returncode and others:  # what the room's own tests noticed is not tried again
             ended = _try_room(room, [*own, *others], options)
@@ -130,6 +131,10 @@ def _every_room(options: argparse.Namespace) -> int:
         rows.append((room, ended.returncode, last if answered else "the tests do not pass as they are"))
     print(*(f"{'ok  ' if code == 0 else 'FAIL'} {room:14} {said}" for room, code, said in rows), sep="\n")
     return max((code for _, code, _ in rows), default=2)
+
+
+def _tests_at(name: str) -> str:
+    return f"tests/{name}" if name.startswith("integration/") else f"tests/unit/{name}"
 
 
 def _try_room(room: str, tests: list[str], options: argparse.Namespace) -> subprocess.CompletedProcess[str]:
