@@ -222,8 +222,8 @@ def _find_by_arch(text: str, facts: Facts) -> FoundGpu | None:
     plain = Sm(arch.major, arch.minor) if isinstance(arch, Sm) else Gfx(arch.name) if isinstance(arch, Gfx) else arch
     archs = known_archs(facts)
     if plain not in archs:
-        newest = max((sort_key(each) for each in archs if type(each) is type(plain)), default=sort_key(None))
-        if isinstance(plain, Xe) or sort_key(plain) < newest:  # a newer one may exist before our tables know it
+        newest = max((plain, *(each for each in archs if type(each) is type(plain))), key=sort_key)
+        if isinstance(plain, Xe) or newest is not plain:  # a newer one may exist before our tables know it
             raise BadInput(f"no GPU has the architecture {text}", remedy=_suggest_arch(plain, facts))
     # A chip that toolkits renamed goes by its last name.
     arch = next((row.sm[-1] for row in facts.cuda.sm_same if arch in row.sm), arch)
@@ -248,11 +248,11 @@ def find_by_pci_id(vendor_id: str, device_id: str, facts: Facts, *, revision: st
     """Exact: the PCI id names one chip."""
     vendor = VENDOR_NUMBERS.get(vendor_id, "amd")
     chips = _chips(facts)[vendor]
-    full = f"{device_id}:{revision}" if revision else None
+    full = f"{device_id}:{revision}"
     for chip_name, chip in chips.items():
         named = [name for name, ids in chip.products.items() if device_id in _device_ids(ids)]
         if named or device_id in _device_ids(chip.ids):
-            exact = [name for name in named if full and full in chip.products[name].split()]
+            exact = [name for name in named if full in chip.products[name].split()]
             name = (exact or named or [chip_name])[0]
             return FoundGpu(vendor, name, (parse_gpu_arch(chip.arch),), (chip_name,))
     remedy = "give its architecture instead (sm_86 or gfx1030)"

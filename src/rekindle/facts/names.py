@@ -143,7 +143,8 @@ def _span(module: str, *patterns: re.Pattern[str]) -> Span | None:
 
 def _without_open(releases: list[str | None]) -> list[str]:
     """All of them, or none where one of them is open."""
-    return [] if None in releases else [release for release in releases if release]
+    named = [release for release in releases if release]
+    return named if named == releases else []
 
 
 def _releases(history: _HistoryFile, pattern: re.Pattern[str]) -> tuple[str | None, str | None]:

@@ -177,7 +177,7 @@ def parse_toml(raw: bytes, name: str) -> dict[str, Any]:
         part.replace(path)
         for older in path.parent.glob(f"{name}-*.msgpack"):
             if older != path:
-                older.unlink(missing_ok=True)
+                older.unlink()
     return parsed
 
 
@@ -307,9 +307,9 @@ class Facts:
 
     def is_pypi_default(self, version: str, flavour: str, platform: facts.Platform, python: str | None = None) -> bool:
         """Does a plain ``pip install torch`` give this flavour there (to this Python)?"""
-        if (row := self.release(version)) is None or row.pypi.get(platform) != flavour:
-            return False
-        return python is None or python in row.pythons.get(platform, ())
+        row = self.release(version)
+        listed = row.pythons.get(platform, ()) if row and row.pypi.get(platform) == flavour else None
+        return listed is not None and (python is None or python in listed)
 
     def release(self, version: str) -> facts.Release | None:
         """The row of exactly this release; None for one that the tables do not know."""

@@ -11,8 +11,16 @@ from rekindle.compat.libc import find_distro
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.facts.browse import facts_sources
-from rekindle.facts.gpus import find_gpu, find_products, jetson_cuda, sort_key
-from rekindle.facts.names import NameOwner
+from rekindle.facts.gpus import (
+    device_classes,
+    find_by_pci_id,
+    find_gpu,
+    find_products,
+    jetson_cuda,
+    known_archs,
+    sort_key,
+)
+from rekindle.facts.names import NameOwner, load_names, owner_of
 from rekindle.facts.tables import _merge_tables
 from rekindle.model.arch import Sm, parse_gpu_arch
 
@@ -93,6 +101,65 @@ def test_every_pci_id_is_found() -> None:
 
 
 @pytest.mark.parametrize(
+    ("revision", "name"),
+    [
+        (None, "Radeon 860M Graphics"),
+        ("c2", "Radeon 860M Graphics"),
+        ("c3", "Radeon 840M Graphics"),
+        ("fd", "Radeon 840M Graphics"),
+        ("00", "Radeon 860M Graphics"),
+    ],
+)
+def test_the_revision_tells_products_of_one_pci_id_apart(revision: str | None, name: str) -> None:
+    found = find_by_pci_id("1002", "1114", FACTS, revision=revision)
+    assert (found.vendor, found.name, [str(arch) for arch in found.archs]) == ("amd", name, ["gfx1152"])
+
+
+def test_every_device_of_the_tables_has_its_architecture() -> None:
+    classes = device_classes(FACTS)
+    for vendor, chips in (("10de", FACTS.nvidia.chip), ("1002", FACTS.amd.chip), ("8086", FACTS.intel.chip)):
+        assert len(classes[vendor]) > 100
+        for device, arch in classes[vendor].items():
+            assert str(find_by_pci_id(vendor, device, FACTS).archs[0]) == arch
+            assert any(chip.arch == arch for chip in chips.values()) and ":" not in device
+    assert classes["10de"]["1024"] == "sm_35" and classes["1002"]["1114"] == "gfx1152"
+
+
+@pytest.mark.parametrize("name", ["orin", "thor", "tx2", "agx xavier", "NVIDIA Jetson Xavier NX"])
+def test_a_jetson_goes_by_its_name_alone(name: str) -> None:
+    assert find_gpu(name, FACTS).name.startswith("Jetson")
+
+
+@pytest.mark.parametrize("name", ["nano", "jetson", "agx"])
+def test_a_word_that_many_things_are_called_is_no_jetson(name: str) -> None:
+    with pytest.raises(BadInput, match=name):
+        find_gpu(name, FACTS)
+
+
+@pytest.mark.parametrize(("first", "newer"), [("sm_", 900), ("gfx", 9900)])
+def test_an_architecture_newer_than_every_known_one_is_believed(first: str, newer: int) -> None:
+    assert str(find_gpu(f"{first}{newer}", FACTS).archs[0]) == f"{first}{newer}"
+    for arch in known_archs(FACTS):
+        assert find_gpu(str(arch), FACTS).archs
+
+
+def test_a_name_has_its_own_owner() -> None:
+    for kind in ("modules", "messages"):
+        rows = load_names(kind).row
+        plain = [row for row in rows if row.match.isidentifier()]
+        assert all(owner_of(kind, row.match) is next(r for r in rows if r.match == row.match) for row in plain)
+    assert owner_of("modules", "no_module_of_anybody") is None
+    cv2 = owner_of("modules", "cv2")
+    assert cv2 is not None and cv2.owner == "OpenCV"
+
+
+def test_a_name_longer_than_any_real_one_is_nobodys() -> None:
+    longest = owner_of("modules", "flash_attn".ljust(400, "x"))
+    assert longest is not None and longest.match == "flash_attn.*"
+    assert owner_of("modules", "flash_attn".ljust(401, "x")) is None
+
+
+@pytest.mark.parametrize(
     ("name", "kind"),
     [
         ("Intel(R) Xeon(R) CPU E5-2690 v2 @ 3.00GHz", "ivybridge"),
@@ -169,6 +236,19 @@ def test_what_a_plain_install_gives() -> None:
 def test_words_without_a_number_are_a_card_only_as_a_whole() -> None:
     assert [product.name for product in find_products(" radeon SERIES", FACTS)] == ["Radeon Series"]
     assert find_products("Radeon", FACTS) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("V100 SXM2 16GB", "Tesla V100 SXM2 16GB"),
+        ("quadro H100", "H100"),
+        ("GTX 660 OEM", "GeForce GTX 660 OEM"),
+        ("quadro RTX A4500", "RTX A4500"),
+    ],
+)
+def test_a_name_without_its_line_is_still_the_one_with_that_memory_and_form(text: str, name: str) -> None:
+    assert {product.name for product in find_products(text, FACTS)} == {name}
 
 
 def test_a_number_alone_is_a_geforce() -> None:

@@ -72,6 +72,8 @@ def test_a_module_that_came_brings_what_lies_in_it() -> None:
     span = find_module("torch.nn.attention.flex_attention")
     assert span is not None and span.came == "2.5"
     assert find_name("torch.nn.attention", "flex_attention") == span
+    for inside in (find_name("torch._dynamo", "whatever"), find_name("torch._dynamo.a.b", "whatever")):
+        assert inside is not None and (inside.came, inside.gone) == ("2.0", None)
 
 
 def test_parameters() -> None:
@@ -81,6 +83,13 @@ def test_parameters() -> None:
     assert span is not None and (span.project, span.gone) == ("transformers", "4.46")
     assert find_parameter("ReduceLROnPlateau.__init__", "patience", "torch") is None
     assert find_parameter("no_such_function_at_all", "x", "torch") is None
+
+
+def test_a_long_name_is_nobody_elses() -> None:
+    span = find_parameter("ElasticTransform.__init__", "alpha_affine", "")  # sixteen letters
+    assert span is not None and (span.project, span.gone) == ("albumentations", "1.4")
+    assert find_parameter("RandomSizedCrop.__init__", "always_apply", "") is None  # fifteen
+    assert find_parameter("RandomSizedCrop.__init__", "always_apply", "albumentations") is not None
 
 
 @pytest.mark.parametrize("log", ["", "import own_transformersx", "sentencetransformers", "Transformers"])
