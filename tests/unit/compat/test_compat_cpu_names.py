@@ -205,7 +205,6 @@ def matched(kind: str, *more: str, without: tuple[str, ...] = (), **other: str) 
 
 # Of these archspec's way of choosing names a neighbour: their line is short, and another has all that they have.
 HIDDEN = {
-    "k10": "k8_sse3",
     "bonnell": "core2",
     "silvermont": "nehalem",
     "goldmont": "westmere",
