@@ -117,7 +117,7 @@ def judge(package: str, at: TorchSurroundings, facts: Facts, *, version: str = "
     if not version and (late := _first_fitting([row for row in ready if not row.first], at, facts, "", away)):
         return finding("alternative", late)
     refused += away
-    unknown = not refused or all(no.axis == "unknown" for no in _main_refusals(refused))
+    unknown = all(no.axis == "unknown" for no in _main_refusals(refused))
     return finding("unknown" if unknown else "none", None)
 
 

@@ -2,6 +2,7 @@
 A product name is taken apart into words and one model number (``E5-2690 v2`` is line e5, model 2690, version v2); which
 numbers mean which microarchitecture stands in ``cpu.toml``. A number no row knows is unknown, never its line."""
 
+import itertools
 import re
 from collections.abc import Collection
 from typing import NamedTuple
@@ -18,7 +19,6 @@ _NOISE = re.compile(
 # "E5 2690", "i7 920", "Xeon W 2145": the line and its number, written apart.
 _APART = re.compile(r"\b(i[3579]|m[357]|e[357]|w[3579]|a(?:4|6|8|10|12)|fx|(?<=xeon )[wde])\s+(?=\d{3})")
 _MODEL = re.compile(r"(?:([a-z]{1,3}\d{0,2})-)?([a-z]{0,3})(\d[\da-z]*\+?)")
-_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
 _VERSION = re.compile(r"(.*\d)?(v[2-6])")
 _FAMILIES = dict.fromkeys(("arm64", "armv8", "armv8-a"), "aarch64")
 _FAMILIES |= dict.fromkeys(("amd64", "x64", "x86-64", "x86-64-v1"), "x86_64")
@@ -44,9 +44,8 @@ def take_apart(text: str) -> CpuText:
         if match := _VERSION.fullmatch(token):
             token, version = match[1] or "", match[2]
         match = _MODEL.fullmatch(token)
-        # ``x6``, ``i7``, a bare ``64`` or ``2`` are words; ``n95``, ``e-350`` and ``920`` are models.
-        digits = sum(char.isdigit() for char in match[3]) if match and not _ORDINAL.fullmatch(token) else 0
-        if match and digits >= (2 if match[1] or match[2] else 3):
+        # ``x6``, ``i7``, ``14th``, a bare ``64`` or ``2`` are words; ``n95``, ``c-60`` and ``920`` are models.
+        if match and sum(map(str.isdigit, match[3])) >= (2 if match[1] or match[2] else 3):
             line, model = match[2] or match[1] or "", match[3]
         elif token:
             words.add(token)
@@ -61,21 +60,20 @@ def fits(row: CpuName, name: CpuText) -> bool:
         return False
     if row.model == ("*",):
         return True
-    if not row.model or not name.model:
-        return not row.model and not name.model
+    if not row.model:
+        return not name.model
     return name.line in (row.line or ("",)) and any(_number_fits(mask, row.suffix, name.model) for mask in row.model)
 
 
 def _number_fits(mask: str, suffix: tuple[str, ...] | None, model: str) -> bool:
     low, dash, high = mask.partition("-")
     if dash:
-        digits = re.match(r"\d+", model)
-        if digits is None or len(digits[0]) != len(low) or not low <= digits[0] <= high:
-            return False
-    elif len(model) < len(mask) or not all(map(_char_fits, mask, model)):
-        return False
+        digits = "".join(itertools.takewhile(str.isdigit, model))
+        alike = len(digits) == len(low) and low <= digits <= high
+    else:
+        alike = len(model) >= len(mask) and all(map(_char_fits, mask, model))
     tail = model[len(low) :]
-    return tail in suffix if suffix is not None else not tail[:1].isdigit()
+    return alike and (tail in suffix if suffix is not None else not tail[:1].isdigit())
 
 
 def _char_fits(mask: str, char: str) -> bool:
@@ -131,7 +129,7 @@ def match_microarchitecture(
     lines = {name: _ancestry(name, facts) for name in fitting}
     levels = [name for name in fitting if table[name].vendor == "generic"]
     generic = max(levels, key=lambda name: len(lines[name]), default=None)
-    if exact := {name for name in fitting if part and table[name].part == part}:
+    if exact := {name for name in fitting if table[name].part == part}:
         fitting = exact
     # A niche feature switched off by firmware must not push a machine below its generic level.
     elif generic is not None:

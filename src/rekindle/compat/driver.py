@@ -6,7 +6,7 @@ means the newest of that branch; Windows counts on within a branch (R470 reaches
 one begins. Tegra's comes with JetPack and is not judged."""
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from rekindle.compat.answer import CompatAnswer
@@ -102,8 +102,10 @@ class CommonDriver(NamedTuple):
 def common_driver(cards: Iterable[Sm], side: Side, facts: Facts) -> CommonDriver:
     """The drivers that all these cards share: none for a K40c beside an H200."""
     spans = {sm: card_drivers(sm, side, facts) for sm in cards}
-    newest = max((sm for sm in spans if spans[sm].first), key=lambda sm: key(spans[sm].first or ""), default=None)
-    oldest = min((sm for sm in spans if spans[sm].below), key=lambda sm: spans[sm].below or 0, default=None)
+    firsts = {sm: key(span.first) for sm, span in spans.items() if span.first}
+    ends = {sm: span.below for sm, span in spans.items() if span.below}
+    newest = max(firsts, key=lambda sm: firsts[sm], default=None)
+    oldest = min(ends, key=lambda sm: ends[sm], default=None)
     end = spans[oldest] if oldest else CardDrivers()
     return CommonDriver(spans[newest].first if newest else None, end.last, end.below, newest, oldest, end.source)
 
@@ -195,8 +197,12 @@ def intel_driver(row: XeGeneration, side: Side) -> str | None:
 
 def newest_cuda(driver: str, side: Side, facts: Facts) -> str | None:
     """The newest CUDA whose own driver is no newer than this one; None for a driver older than our tables."""
+    return _newest_cuda(lambda own: reaches(driver, own), side, facts)
+
+
+def _newest_cuda(serves: Callable[[str], bool], side: Side, facts: Facts) -> str | None:
     drivers = ((cuda, toolkit_driver(cuda, side, facts).own) for cuda in facts.toolkits)
-    return max((minor(cuda) for cuda, own in drivers if own and reaches(driver, own)), key=key, default=None)
+    return max((minor(cuda) for cuda, own in drivers if own and serves(own)), key=key, default=None)
 
 
 def least_cuda(cuda: str, side: Side, facts: Facts) -> str | None:
@@ -207,9 +213,9 @@ def least_cuda(cuda: str, side: Side, facts: Facts) -> str | None:
 
 def last_cuda(sm: Sm, side: Side, facts: Facts) -> str | None:
     """The CUDA number that the last driver branch of a card says; None where NVIDIA still drives it."""
-    drivers = card_drivers(sm, side, facts)
     # On Windows a branch goes by higher numbers too (R470 up to 475): it ends where the next one begins.
-    return None if drivers.last is None else newest_cuda(str((drivers.below or drivers.last + 1) - 1), side, facts)
+    below = card_drivers(sm, side, facts).below
+    return None if below is None else _newest_cuda(lambda own: branch(own) < below, side, facts)
 
 
 @functools.lru_cache(maxsize=128)
@@ -223,11 +229,11 @@ def distinct_drivers(card: Sm, side: Side, facts: Facts) -> tuple[str, ...]:
         need = toolkit_driver(kit, side, facts)
         # A bare branch would mean the newest of it.
         names = {name if "." in name else f"{name}.0" for name in (*ends, need.own, need.floor) if name}
-        for ptx in (False, True):
-            before = None
-            for driver in ("1.0", *sorted(names, key=key)):
-                answer = driver_runs(driver, kit, (card,), side, facts, ptx=ptx)
-                reply = answer.kind, answer.code
-                drivers |= {driver} if reply != before else set()
-                before = reply
+        before = None
+        for driver in ("1.0", *sorted(names, key=key)):
+            # Wherever another driver runs machine code, it begins or ends to compile the PTX of some toolkit, too.
+            answer = driver_runs(driver, kit, (card,), side, facts, ptx=True)
+            reply = answer.kind, answer.code
+            drivers |= {driver} if reply != before else set()
+            before = reply
     return tuple(sorted(drivers, key=key))

@@ -123,7 +123,7 @@ def planned_time(torch: str, archs: tuple[Sm, ...], jobs: int, facts: Facts) -> 
     listed = [seconds for name, seconds in row.seconds.items() if "." not in name]
     every: list[float] = []
     for arch in archs:
-        every += listed + [row.rest_seconds] * max(0, row.units - len(listed))
+        every += listed + [row.rest_seconds] * (row.units - len(listed))
         number = str(arch).removeprefix("sm_")
         chips = [name for name, more in (recipe.extra_archs if recipe else {}).items() if number in more]
         every += [row.seconds.get(f"{name}.a", row.rest_seconds) for name in chips]
@@ -157,7 +157,7 @@ def stays_without(torch: str, cuda: str, cudnn: str | None, card: Sm, facts: Fac
             losses.append(f"{judged.why} at first use: {', '.join(row.operators)} start late")
     kit = facts.toolkit(cuda)
     if not inside and kit is not None and emits_for(cuda, card, facts) is None:
-        side = "older than" if card > kit.sass[-1] else "newer than"
+        side = "newer than" if card == min(card, *kit.sass) else "older than"
         losses.append(
             f"cuBLAS, cuFFT, cuSPARSE, cuSOLVER and NCCL of CUDA {cuda} are {side} {card}: what they have no code for"
             " fails, or their PTX is compiled at first use (matrix products, FFT, sparse and linear algebra)"

@@ -3,6 +3,7 @@
 
 import functools
 import itertools
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -56,7 +57,7 @@ def split_targets(targets: tuple[str, ...]) -> SplitTargets:
     lto: list[Sm] = []
     for name in targets:
         try:
-            arch = parse_gfx_code(name) if _AMD.match(name) else parse_sm(name.replace("lto_", "sm_", 1))
+            arch = parse_gfx_code(name) if _AMD.match(name) else parse_sm(name.replace("lto_", "sm_"))
         except ValueError:
             odd.append(name)
             continue
@@ -115,12 +116,12 @@ def _nvidia_coverage(code: GpuCode, split: SplitTargets, card: Sm, facts: Facts)
     return Coverage("none", text, code.source, code="gpu-no-code")
 
 
-def _arch_order(target: str) -> tuple[int, ...]:
+def _arch_order(target: str) -> tuple[float, ...]:
     """Wheels list their targets in the order of their build scripts; people read 3.7 before 5.0."""
     try:
         sm = parse_sm(target.removesuffix("+PTX"))
     except ValueError:
-        return (1000,)
+        return (math.inf,)
     return sm.major, sm.minor
 
 

@@ -54,7 +54,7 @@ def tag_libc(tags: Iterable[str], facts: Facts) -> Libc | None:
     """What platform tags promise to run on: the oldest of them; None for tags that promise nothing (linux_x86_64)."""
     promises: list[Libc] = []
     for tag in tags:
-        for platform in tag.rsplit("-", 1)[-1].split("."):
+        for platform in tag.rpartition("-")[2].split("."):
             if match := _TAG.match(platform):
                 promises.append(Libc("glibc" if match[1] == "many" else "musl", f"{match[2]}.{match[3]}"))
             elif old := facts.distros.manylinux.get(platform.partition("_")[0]):

@@ -26,7 +26,7 @@ FEATURES = read_own(__file__, "features.toml", dict[str, tuple[str, ...]])
 # What torch and its libraries ask the CPU for when they choose kernels.
 CHOOSING = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "f16c", "avx2", "fma", "bmi2", "avx512")
 _LEVELS = ("x86_64", "x86_64_v2", "x86_64_v3", "x86_64_v4")
-_VENDORS = ("GenuineIntel", "AuthenticAMD", "ARM", "Cavium", "Fujitsu", "AMPERE")
+_VENDORS = ("GenuineIntel", "AuthenticAMD", "ARM", "Cavium", "Fujitsu", "Ampere")
 MOST_NAMED = 6
 # These give wrong numbers on a CPU without them; they do not crash.
 SILENT = frozenset({"lzcnt", "tzcnt"})
@@ -108,10 +108,8 @@ def choosing(features: Iterable[str]) -> frozenset[str]:
 
 def _nearest_run(rows: Sequence[CpuRun], torch: str) -> CpuRun | None:
     """The row of this release; else the newest older row, if there is a newer row too, so that it lies between."""
-    if (exact := next((row for row in rows if compare(row.torch, torch) == 0), None)) is not None:
-        return exact
-    older = [row for row in rows if compare(row.torch, torch) < 0]
-    newer = [row for row in rows if compare(row.torch, torch) > 0]
+    older = [row for row in rows if compare(row.torch, torch) <= 0]
+    newer = [row for row in rows if compare(row.torch, torch) >= 0]
     return max(older, key=lambda row: key(row.torch)) if older and newer else None
 
 

@@ -29,8 +29,8 @@ def find_replaced(
             culprits = tuple(find_culprits(name, was, now, records))
             why = _explain_replaced(name, was, now, culprits)
             replaced.append(Replaced(name=name, was=was, now=now.version, culprits=culprits, why=why))
-        elif why := _describe_change(now, (contents or {}).get(name, "")):
-            replaced.append(Replaced(name=name, was=was, now=now.version, why=why))
+        elif change := _describe_change(now, (contents or {}).get(name, "")):
+            replaced.append(Replaced(name=name, was=was, now=now.version, why=change))
     return tuple(replaced)
 
 
@@ -43,15 +43,16 @@ def same_build(was: str, now: str) -> bool:
     return Version(left.public) == Version(right.public) and left.local in (None, right.local)
 
 
-def _describe_change(now: PackageRecord, meant: str) -> str:
-    """In words, where the version is the same but the files are not those with the digest ``meant``; else empty."""
-    if meant == now.contents or not (meant or now.edited):
-        return ""
-    if not now.edited:
-        by = f" (by {now.installer})" if now.installer else ""
-        return f"{now.name} {now.version} is another build than the one that was meant{by}: same version, other files."
-    first = ", ".join(now.edited[:3]) + (" …" if len(now.edited) > 3 else "")
-    return f"{now.name} {now.version}: not as its wheel brought them, since changed or gone: {first}"
+def _describe_change(now: PackageRecord, meant: str) -> str | None:
+    """In words, where the version is the same but the files are not those with the digest ``meant``."""
+    if meant == now.contents:
+        return None
+    if now.edited:
+        first = ", ".join(now.edited[:3]) + (" …" if len(now.edited) > 3 else "")
+        return f"{now.name} {now.version}: not as its wheel brought them, since changed or gone: {first}"
+    by = f" (by {now.installer})" if now.installer else ""
+    words = f"{now.name} {now.version} is another build than the one that was meant{by}: same version, other files."
+    return words if meant else None
 
 
 def find_culprits(name: str, was: str, now: PackageRecord, records: Iterable[PackageRecord]) -> list[Culprit]:

@@ -59,7 +59,7 @@ def compiles_for(cuda: str, sm: Sm, facts: Facts, name: str | None = None) -> Co
         return CompatAnswer("yes", "cuda-targets-arch", f"CUDA {cuda} compiles for {sm}", row.source[0])
     able = toolkits_for(sm, facts)
     span = f"CUDA {able[0]} to {able[-1]} can" if able else "no known toolkit can"
-    want = None if not able else able[-1] if sm < row.sass[0] else able[0]
+    want = None if not able else able[-1] if sm == min(sm, *row.sass) else able[0]
     called = f"{sm} ({sm.dotted}, {name})" if name else f"{sm} ({sm.dotted})"
     text = f"CUDA {cuda} cannot compile for {called}; its nvcc knows {row.sass[0]} to {row.sass[-1]}; {span}"
     if (near := emits_for(cuda, sm, facts)) is not None:
@@ -82,13 +82,13 @@ def takes_compiler(row: CudaToolkit, kind: str, version: str) -> bool | None:
     if kind == "msvc":
         if row.msvc_below is None:
             return None
-        number, rest = (*key(version), 0)[:2]
-        return (row.msvc_from or 0) <= number * 100 + rest < row.msvc_below
+        major, rest = (*key(version), 0)[:2]
+        number = major * 100 + rest
+        return number < row.msvc_below and (row.msvc_from is None or row.msvc_from <= number)
     low, high = (row.gcc_min, row.gcc_max) if kind == "gcc" else (row.clang_min, row.clang_max)
     if high is None:
         return None
-    major = key(version)[0]
-    return major <= high if low is None or major > high else reaches(version, low)
+    return key(version)[0] <= high and (low is None or reaches(version, low))
 
 
 def compiler_span(row: CudaToolkit, kind: str) -> str:

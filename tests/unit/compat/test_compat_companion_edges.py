@@ -8,11 +8,13 @@ import pytest
 from rekindle.compat.companions import (
     CompanionFinding,
     TorchSurroundings,
+    accepted_arch,
     chosen_version,
     judge,
     near_packages,
     refusals,
 )
+from rekindle.compat.driver import toolkit_driver
 from rekindle.facts import Facts, load_facts
 from rekindle.facts.tables import CompanionPackagesFile
 from rekindle.model.arch import Gfx, parse_gpu_arch, parse_sm
@@ -158,6 +160,8 @@ def test_only_what_another_torch_could_change_pulls() -> None:
     assert found(at("sm_75", python="3.9"), wheel()).pulls == ()
     assert found(at("sm_75"), wheel("3", torch="==2.7.0"), wheel("2", torch="==2.7.0")).pulls == ("==2.7.0",)
     assert found(at("sm_75"), wheel(torch=">=2", cuda=("11",))).pulls == (">=2",)
+    all_three = wheel(torch="==2.7.0", cuda=("11",), pythons={"linux_x86_64": ("3.9",)})
+    assert found(at("sm_75"), all_three).pulls == ("==2.7.0",)
 
 
 @pytest.mark.parametrize(
@@ -187,6 +191,11 @@ def test_only_what_another_torch_could_change_pulls() -> None:
             at("sm_80"),
             "tiny 3 goes with a torch for CUDA 11 or 13, and this one is for CUDA 12.4.",
         ),
+        (
+            wheel(rocm=("5.7", "6.1"), backends=("rocm",)),
+            at("gfx90a"),
+            "tiny 3 goes with a torch for ROCm 5.7 or 6.1, and this one is for ROCm 6.2.",
+        ),
         (source(cuda_min="12.5"), at("sm_80"), "tiny 3 compiles with CUDA 12.5 or newer, and torch's is 12.4."),
         (
             wheel(glibc={"linux_x86_64": "2.34"}),
@@ -209,6 +218,10 @@ def test_what_is_said(row: Bounds, where: TorchSurroundings, text: str) -> None:
         (wheel(cuda=("12.4",)), at("sm_80")),
         (wheel(cuda=("11",)), at("sm_80", cuda=None)),
         (wheel(cuda=("11",), backends=("cpu",)), at(cuda="12.4")),
+        (wheel(rocm=("6.1", "6.2"), backends=("rocm",)), at("gfx90a")),
+        (wheel(rocm=("6",), backends=("rocm",)), at("gfx90a")),
+        (wheel(rocm=("5.7",), backends=("rocm",)), at("gfx90a", rocm=None)),
+        (wheel(rocm=("5.7",), backends=("cuda", "rocm")), at("sm_80", rocm="6.2")),
         (wheel(), at("sm_80", python=None)),
         (wheel(), at("sm_80", python="3.11t")),
         (wheel(python=">=3.11"), at("sm_80", python="3.11t")),
@@ -232,8 +245,36 @@ def test_what_is_not_said_or_not_known_is_no_limit(row: Bounds, where: TorchSurr
 def test_a_driver_too_old_for_the_toolkit_inside() -> None:
     (said,) = texts(wheel(toolkit="12.4"), at("sm_80", driver="450.80.02"))
     assert said.startswith("tiny 3 brings CUDA 12.4. ")
+    (no,) = refusals(wheel(toolkit="12.4"), at("sm_80", driver="450.80.02"), load_facts())
+    assert (no.axis, no.source) == ("card", toolkit_driver("12.4", "linux", load_facts()).source)
     assert "450.80.02" in said
     assert texts(wheel(), at("sm_80", driver="450.80.02")) == []
+
+
+def test_where_nothing_but_what_is_unknown_stands_against_it_nobody_knows() -> None:
+    odd = wheel(targets={"any": ("sm_banana",)})
+    got = found(at("sm_80"), odd)
+    assert (got.kind, [no.axis for no in got.nos]) == ("unknown", ["unknown"])
+    assert got.nos[0].text.startswith("tiny 3: has code for sm_banana, which is not in our tables")
+    assert found(at("sm_80"), odd, wheel("2", sm_min=parse_sm("sm_90"))).kind == "unknown", "the newest may run"
+    older = found(at("sm_80"), odd, wheel("2", torch="==2.7.0"))
+    assert (older.kind, [no.axis for no in older.nos]) == ("none", ["unknown", "torch"])
+
+
+@pytest.mark.parametrize(
+    ("targets", "card", "named"),
+    [
+        (("sm_80", "sm_90"), "sm_80", "sm_80"),
+        (("sm_80", "sm_90"), "sm_86", "sm_80"),
+        (("sm_80", "sm_86"), "sm_89", "sm_86"),
+        (("sm_80", "compute_80"), "sm_120", "sm_80"),
+        (("sm_80",), "sm_75", "sm_75"),
+        ((), "sm_89", "sm_89"),
+    ],
+)
+def test_the_architecture_a_build_is_told(targets: tuple[str, ...], card: str, named: str) -> None:
+    row = source(targets={"any": targets} if targets else {})
+    assert accepted_arch(parse_sm(card), row, load_facts()) == parse_sm(named)
 
 
 def test_a_card_that_cannot_be_judged_by_code_stops_nothing() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,14 +17,16 @@ from rekindle.compat.driver import (
     distinct_drivers,
     driver_runs,
     driver_side,
+    intel_driver,
     is_board,
+    newest_cuda,
     toolkit_driver,
     wanted_driver,
 )
-from rekindle.facts import load_facts
-from rekindle.model.arch import Sm, parse_sm
+from rekindle.facts import Facts, load_facts
+from rekindle.model.arch import Sm, Xe, parse_sm
 from rekindle.model.machine import Os
-from rekindle.model.version import reaches
+from rekindle.model.version import key, reaches
 
 FACTS = load_facts()
 
@@ -73,6 +78,55 @@ def test_what_a_card_asks_of_the_driver(card: str, toolkit: str | None, last: in
     fixes = {390: "no more fixes", 470: "no more fixes", 580: "until June 2028"}
     assert fixes[last] in (found.fixes or "") if last else found.fixes is None
     assert found.first == (toolkit_driver(toolkit, "linux", FACTS).own if toolkit else None)
+    ends = [row for row in FACTS.cuda.driver_end if row.first <= parse_sm(card) <= row.last]
+    said_by = ends[0].source[0] if ends else toolkit_driver(toolkit or "", "linux", FACTS).source
+    assert found.source == said_by
+
+
+def with_toolkit(name: str, **changes: Any) -> Facts:
+    """The tables, but for one toolkit's row."""
+    kits = {**FACTS.cuda.toolkit, name: msgspec.structs.replace(FACTS.cuda.toolkit[name], **changes)}
+
+    class Made(Facts):
+        cuda = msgspec.structs.replace(FACTS.cuda, toolkit=kits)
+
+    return Made()
+
+
+def test_who_says_so_is_who_told_the_driver_or_the_toolkit() -> None:
+    kit = FACTS.cuda.toolkit["12.4"]
+    assert toolkit_driver("12.4", "linux", FACTS).source == kit.driver_source != kit.source[0]
+    assert toolkit_driver("12.4", "linux", with_toolkit("12.4", driver_source=None)).source == kit.source[0]
+
+
+def test_a_toolkit_that_no_driver_of_the_card_runs_at_all_is_not_called_a_matter_of_ptx() -> None:
+    """590 begins where the drivers of Pascal end; 580 still runs machine code of the 13.x that came with 590."""
+    for floor, task in (("580", "compile its PTX"), ("590", "run CUDA 13.1"), ("589.99", "compile its PTX")):
+        facts = with_toolkit("13.1", driver_linux="590.44.01", minor_driver_linux=floor)
+        found = driver_runs(None, "13.1", (Sm(6, 1),), "linux", facts, ptx=True)
+        assert found.code == "driver-branch-ended" and f"is needed to {task}, and R580" in found.text, floor
+
+
+def test_a_toolkit_whose_driver_nobody_knows_changes_nothing() -> None:
+    untold = dict.fromkeys(("driver_linux", "driver_windows", "minor_driver_linux", "minor_driver_windows"))
+    facts = with_toolkit("12.3", **untold)
+    assert toolkit_driver("12.3", "linux", facts)[:2] == (None, None)
+    assert set(distinct_drivers(Sm(8, 6), "linux", facts)) < set(distinct_drivers(Sm(8, 6), "linux", FACTS))
+    own = FACTS.cuda.toolkit["12.3"].driver_linux or ""
+    assert newest_cuda(own, "linux", FACTS) == "12.3" and newest_cuda(own, "linux", facts) == "12.2"
+    assert driver_runs(own, "12.3", (Sm(8, 6),), "linux", facts).code == "driver-not-known"
+
+
+@pytest.mark.parametrize(
+    ("arch", "windows", "linux"),
+    [("bmg", "32.0.101.8622", "the kernel's i915"), ("pvc", None, "Intel's data center"), ("gen9", None, None)],
+)
+def test_what_intels_cards_ask_of_the_driver(arch: str, windows: str | None, linux: str | None) -> None:
+    row = FACTS.xe_generation(Xe(arch))
+    assert row is not None
+    assert intel_driver(row, "windows") == windows
+    found = intel_driver(row, "linux")
+    assert found is None if linux is None else found is not None and found.startswith(linux)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +180,9 @@ def test_ptx_needs_the_driver_of_its_toolkit() -> None:
     assert said("550.54.13", "12.4", "sm_120", ptx=True)[1] == "driver-older-than-card"
     assert said("525.60.13", "12.4", "sm_90", ptx=True) == ("no", "driver-too-old-for-ptx")
     assert said("550.54.14", "12.4", "sm_90", ptx=True) == ("yes", "driver")
+    # Toolkit and card came with the same branch, so the card is the reason to give.
+    assert said("519.99", "11.8", "sm_89", ptx=True) == ("no", "driver-older-than-card")
+    assert said("520.56.06", "11.8", "sm_89", ptx=True) == ("no", "driver-too-old-for-ptx")
     assert said("470.256.02", "11.4", "sm_37", ptx=True) == ("yes", "driver")
     assert said("470.256.02", "11.8", "sm_37", ptx=True) == ("no", "driver-branch-ended")
     assert said(None, "11.8", "sm_37", ptx=True) == ("no", "driver-branch-ended")
@@ -310,9 +367,10 @@ def test_every_answer_has_a_reason(cards: list[Sm], driver: str | None, cuda: st
         assert found.kind != "no" or found.source
 
 
-@pytest.mark.parametrize("card", ["sm_35", "sm_61", "sm_120"])
+@pytest.mark.parametrize("ptx", [False, True])
+@pytest.mark.parametrize("card", ["sm_35", "sm_61", "sm_86", "sm_120"])
 @pytest.mark.parametrize("side", ["linux", "windows"])
-def test_between_two_distinct_drivers_nothing_changes(card: str, side: str) -> None:
+def test_between_two_distinct_drivers_nothing_changes(card: str, side: str, ptx: bool) -> None:
     points = distinct_drivers(parse_sm(card), side, FACTS)
     assert points[0] == "1.0" and all("." in point for point in points), "a bare branch would mean its newest"
     for low, high in zip(points, (*points[1:], "9999.0"), strict=True):
@@ -321,4 +379,20 @@ def test_between_two_distinct_drivers_nothing_changes(card: str, side: str) -> N
         for driver in inside:
             if reaches(driver, low) and not reaches(driver, high):
                 for kit in FACTS.toolkits:
-                    assert said(driver, kit, card, side=side) == said(low, kit, card, side=side), (driver, low, kit)
+                    same = said(low, kit, card, side=side, ptx=ptx)
+                    assert said(driver, kit, card, side=side, ptx=ptx) == same, (driver, low, kit)
+
+
+@pytest.mark.parametrize("side", ["linux", "windows"])
+def test_the_drivers_that_change_something_for_a_card(side: str) -> None:
+    """Its first, those with which a toolkit's machine code or PTX begins to run, and the end of its branch."""
+    needs = [toolkit_driver(kit, side, FACTS) for kit in FACTS.toolkits]
+    for card in (Sm(3, 5), Sm(8, 6), Sm(12, 0)):
+        span = card_drivers(card, side, FACTS)
+        points = distinct_drivers(card, side, FACTS)
+        assert list(points) == sorted(points, key=key) and len(set(points)) == len(points)
+        assert not span.below or f"{span.below}.0" in points
+        assert not span.first or f"{branch(span.first)}.0" in points
+        for driver in {name for need in needs for name in (need.own, need.floor) if name and "." in name}:
+            if branch(span.first or "1") < branch(driver) < (span.below or 9999):
+                assert driver in points, (card, driver)

@@ -9,8 +9,10 @@ import pytest
 
 from rekindle.compat.graft import (
     find_recipe,
+    find_twin,
     fits_wheel,
     graft_cost,
+    graft_hint,
     graft_kits,
     graft_time,
     is_proven,
@@ -20,7 +22,8 @@ from rekindle.compat.graft import (
 )
 from rekindle.compat.resources import jobs_for
 from rekindle.facts import load_facts
-from rekindle.model.arch import parse_sm
+from rekindle.model.arch import Gfx, parse_sm
+from rekindle.model.spoken import spoken_minutes
 
 FACTS = load_facts()
 H200, VOLTA, KEPLER = parse_sm("sm_90"), parse_sm("sm_70"), parse_sm("sm_35")
@@ -143,3 +146,76 @@ def test_an_inferred_recipe_is_like_its_neighbour_and_nothing_is_planned_on_it()
     assert inferred.defines == measured.defines and inferred.standard == "c++17" and measured.standard == "c++20"
     assert find_recipe("2.9.1", FACTS, measured=True) is None
     assert find_recipe("2.12.1", FACTS, measured=True) == measured
+
+
+def test_code_of_one_chip_alone_is_planned_where_a_unit_has_it() -> None:
+    row = graft_cost("2.12.1", FACTS)
+    assert row is not None
+    plain, hopper, two = (
+        planned_time("2.12.1", tuple(map(parse_sm, cards)), 4, FACTS)
+        for cards in (("sm_86",), ("sm_90",), ("sm_86", "sm_90"))
+    )
+    assert plain and hopper and two
+    assert (plain.units, hopper.units, two.units) == (row.units, row.units + 4, 2 * row.units + 4)
+    alone = [seconds for name, seconds in row.seconds.items() if name.endswith(".a")]
+    usual = sum(seconds for name, seconds in row.seconds.items() if not name.endswith(".a"))
+    usual += row.rest_seconds * (row.units - len(row.seconds) + len(alone))
+    assert plain.cpu_seconds == pytest.approx(usual + row.other_seconds)
+    assert hopper.cpu_seconds == pytest.approx(usual + sum(alone) + row.rest_seconds + row.other_seconds)
+
+
+def test_a_time_says_how_it_was_counted() -> None:
+    row = graft_cost("2.6.0", FACTS)
+    assert row is not None
+    found = graft_time([3.0, 5.0], 2, row)
+    assert found == (5.0 + row.other_seconds, 8.0 + row.other_seconds, 2, 2)
+    assert graft_time([3.0, 5.0], 0, row) == graft_time([3.0, 5.0], 1, row)
+    assert graft_time([3.0, 5.0], 0, row).jobs == 1
+
+
+def test_a_hint_offers_a_graft_with_its_price() -> None:
+    hint = graft_hint("2.6.0+cu124", "12.4", H200, 16, FACTS)
+    assert hint is not None
+    assert hint.startswith("a graft gives torch 2.6.0 code for sm_90 in about ")
+    assert hint.endswith(" on 16 cores: rekindle graft torch==2.6.0 --gpu sm_90")
+    planned = planned_time("2.6.0", (H200,), 16, FACTS)
+    assert planned and spoken_minutes(*planned.minutes) in hint
+    assert "on 8 cores" in (graft_hint("2.6.0", "12.4", H200, None, FACTS) or ""), "where nobody says how many"
+    assert graft_hint("2.6.0", "12.4.1", H200, 16, FACTS) == graft_hint("2.6.0", "12.4", H200, 16, FACTS)
+    assert graft_hint("1.13.1", "11.8.89", H200, 16, FACTS) is not None, "the toolkit 11.8 is not older than that"
+    # No code for sm_120 can be made by 12.4, but by a later toolkit of the same major version.
+    assert graft_hint("2.6.0", "12.4", parse_sm("sm_120"), 16, FACTS) is not None
+
+
+@pytest.mark.parametrize(
+    ("torch", "cuda", "card"),
+    [
+        (None, "12.4", H200),
+        ("2.6.0", None, H200),
+        ("2.6.0", "12.4", None),
+        ("2.6.0", "12.4", "sm_90"),
+        ("2.6.0", "12.4", Gfx("gfx90a")),
+        ("2.9.1", "12.8", H200),  # its recipe is only inferred
+        ("0.4.1", "12.4", H200),
+        ("2.12.1", "13.0", VOLTA),  # no toolkit of that major version compiles for it
+    ],
+)
+def test_no_graft_is_offered_that_cannot_be_made(torch: str | None, cuda: str | None, card: object) -> None:
+    assert graft_hint(torch, cuda, card, 16, FACTS) is None
+
+
+@pytest.mark.parametrize(
+    ("chips", "card", "twin"),
+    [
+        (("gfx1030",), "gfx1031", "gfx1030"),
+        (("gfx900", "gfx1034", "gfx1030"), "gfx1031", "gfx1030"),
+        (("gfx1100", "gfx1201"), "gfx1200", "gfx1201"),
+        (("gfx1010",), "gfx1012", "gfx1010"),
+        (("gfx1012",), "gfx1010", None),
+        (("gfx900",), "gfx1031", None),
+        (("gfx1030",), "gfx900", None),
+        ((), "gfx1031", None),
+    ],
+)
+def test_the_twin_of_a_chip(chips: tuple[str, ...], card: str, twin: str | None) -> None:
+    assert find_twin(chips, Gfx(card), FACTS) == twin

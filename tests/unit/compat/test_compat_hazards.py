@@ -14,7 +14,7 @@ from bare_host import BareHost
 from rekindle.compat.hazards import Combination, Surroundings, machine_meets, torch_meets
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Completed
-from rekindle.model.arch import Sm
+from rekindle.model.arch import Gfx, Sm
 from rekindle.model.machine import Machine, Os, Toolkit
 from rekindle.model.plan import BuildRecipe, Plan, Wish
 from rekindle.plan.candidates import Candidate, hazards_met
@@ -23,7 +23,9 @@ from rekindle.readiness.programs import judge_compiler
 from rekindle.toolkits.compilers import find_compilers
 from small_hazards import hazard
 
-MACHINE = Surroundings("linux", "x86_64", "2.41", frozenset({"avx", "avx2"}), (Sm(8, 6), Sm(9, 0)), False)
+MACHINE = Surroundings(
+    "linux", "x86_64", "2.41", frozenset({"avx", "avx2"}), (Sm(8, 6), Sm(9, 0)), False, (Gfx("gfx1100"),), True
+)
 UNKNOWN = Surroundings("linux", "x86_64")
 
 
@@ -41,6 +43,10 @@ UNKNOWN = Surroundings("linux", "x86_64")
         ({"cpu_lacks": ("avx", "avx2")}, False, False),
         ({"sm": "sm_90"}, True, False),
         ({"sm": "sm_80"}, False, False),
+        ({"gfx": ("gfx906", "gfx1100")}, True, False),
+        ({"gfx": ("gfx906",)}, False, False),
+        ({"wsl": True}, True, False),
+        ({"wsl": False}, False, True),
         ({"tegra": False}, True, False),
         ({"tegra": True}, False, False),
     ],

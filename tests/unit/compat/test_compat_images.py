@@ -114,6 +114,61 @@ def test_a_tegra_chip_needs_its_own_code(code: str, card: str, cuda: str | None,
     assert sass_runs(parse_sm(code), parse_sm(card), cuda, FACTS) is runs
 
 
+@pytest.mark.parametrize(
+    ("targets", "card", "kind", "code", "target"),
+    [
+        ("lto_80", "sm_80", "jit", "gpu-only-lto", "lto_80"),
+        ("lto_70 lto_80", "sm_90", "jit", "gpu-only-lto", "lto_80"),
+        ("lto_80 lto_90", "sm_80", "jit", "gpu-only-lto", "lto_80"),
+        ("lto_90", "sm_80", "none", "gpu-no-code", None),
+        ("lto_80 compute_70", "sm_80", "jit", "gpu-only-ptx", "compute_70"),
+        ("lto_80 sm_80", "sm_80", "native", "gpu-native", "sm_80"),
+        ("lto_80", "gfx1100", "none", "gpu-vendor", None),
+        ("gfx1100", "sm_80", "none", "gpu-vendor", None),
+        ("gfx1100", "xe_dg2", "none", "gpu-vendor", None),
+    ],
+)
+def test_code_that_is_linked_at_run_time(targets: str, card: str, kind: str, code: str, target: str | None) -> None:
+    found = judged(targets, card)
+    assert (found.kind, found.code, found.target) == (kind, code, target)
+    assert split_targets(("lto_90", "lto_lto_90")).lto == (Sm(9, 0),)
+    assert split_targets(("lto_90", "lto_lto_90")).odd == ("lto_lto_90",)
+
+
+def test_people_read_old_cards_before_new_ones_and_what_is_none_last() -> None:
+    found = judged("gfx1100 sm_90 5.0+PTX sm_120 3.7", "sm_35")
+    assert "has code for 3.7 5.0+PTX sm_90 sm_120 gfx1100, none of which" in found.text
+
+
+def test_a_switch_as_the_card_says_it_stands_counts_before_how_it_usually_does() -> None:
+    """gfx906 always stands at xnack-, unless the card itself says otherwise."""
+    assert judged("gfx906:xnack+", "gfx906:xnack+").kind == "native"
+    assert judged("gfx906:xnack-", "gfx906:xnack+").kind == "none"
+    assert judged("gfx906:xnack-", "gfx906").kind == "native"
+    assert judged("gfx906:xnack+", "gfx906").kind == "none"
+    assert judged("gfx90a:xnack-", "gfx90a:xnack+").kind == "none"
+
+
+def test_features_that_are_called_alike_are_told_apart() -> None:
+    assert judged("gfx906:fa+:fb-", "gfx906:fa+:fb-").kind == "native"
+    assert judged("gfx906:fa+:fb-", "gfx906:fa-:fb-").kind == "none"
+
+
+def test_more_features_than_can_be_tried_are_unknown() -> None:
+    """Every setting of eight is tried; a stranger's library may name as many as it likes."""
+
+    def ways(count: int) -> str:
+        return "gfx900 gfx900" + "".join(f":f{number}+" for number in range(count))
+
+    assert judged(ways(8), "gfx900").kind == "native"
+    assert judged(ways(9), "gfx900").kind == "unknown"
+    assert judged(ways(9), "gfx906").kind == "none", "code of another chip is not asked for its features"
+
+
+def test_an_answer_is_a_risk_only_where_that_is_said() -> None:
+    assert Coverage("native").risky is False and judged("sm_80", "sm_80").risky is False
+
+
 def test_what_depends_on_the_toolkit_says_so() -> None:
     assert judged("sm_80", "sm_87").code == "gpu-toolkit-not-told"
     assert judged("sm_80 sm_86", "sm_87").target == "sm_86"

@@ -122,6 +122,42 @@ def test_a_pre_release_that_is_allowed_is_no_proof() -> None:
     assert [one.certain for one in find_culprits("torch", "2.7.0.dev1", torch(), [other])] == [False]
 
 
+MEANT = "the digest that was meant"
+
+
+def changed(meant: str | None, now: PackageRecord) -> str:
+    found = find_replaced({"torch": "2.9.1"}, [now], None if meant is None else {"torch": meant})
+    assert all((one.name, one.was, one.now, one.culprits) == ("torch", "2.9.1", "2.9.1", ()) for one in found)
+    return " ".join(one.why for one in found)
+
+
+def test_the_same_version_with_the_files_that_were_meant_is_as_it_was() -> None:
+    assert changed(MEANT, torch(contents=MEANT)) == ""
+    assert changed(MEANT, torch(contents=MEANT, edited=("torch/_C.so",))) == "", "they were meant as they lie there"
+    assert changed(None, torch(contents="any")) == changed("", torch(contents="any")) == ""
+
+
+def test_another_build_of_the_same_version_is_told() -> None:
+    said = "torch 2.9.1 is another build than the one that was meant: same version, other files."
+    assert changed(MEANT, torch(contents="another")) == said
+    assert changed(MEANT, torch(contents="another", installer="uv")) == said.replace("meant:", "meant (by uv):")
+
+
+@pytest.mark.parametrize("meant", [None, "", MEANT])
+def test_files_that_are_not_as_the_wheel_brought_them_are_named(meant: str | None) -> None:
+    said = "torch 2.9.1: not as its wheel brought them, since changed or gone: "
+    files = ("a.py", "b.py", "c.py", "d.py")
+    assert changed(meant, torch(contents="another", edited=files[:1])) == f"{said}a.py"
+    assert changed(meant, torch(contents="another", edited=files[:3])) == f"{said}a.py, b.py, c.py"
+    assert changed(meant, torch(contents="another", edited=files)) == f"{said}a.py, b.py, c.py …"
+
+
+def test_each_package_is_held_against_its_own_files() -> None:
+    records = [torch(contents="x"), record("torchvision", "0.2", contents="y")]
+    found = find_replaced({"torch": "2.9.1", "torchvision": "0.2"}, records, {"torch": "x", "torchvision": "x"})
+    assert [one.name for one in found] == ["torchvision"]
+
+
 def test_words_for_each_case() -> None:
     head = "torch 2.6.0 was replaced with 2.9.1"
     assert replaced().why.startswith(f"{head}. No package that is here now asks for it")

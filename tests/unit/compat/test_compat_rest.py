@@ -10,20 +10,22 @@ from rekindle.compat import BACKENDS, backend_of, flavour_backend
 from rekindle.compat.answer import CompatAnswer
 from rekindle.compat.backends import find_flavour, platform_of
 from rekindle.compat.hazards import ever_supported, lost_features, lost_in_build
-from rekindle.compat.libc import Libc, flavour_libc, libc_of, libc_runs, tag_libc
+from rekindle.compat.libc import Libc, flavour_libc, libc_of, libc_runs, tag_libc, tools_libc
 from rekindle.compat.resources import build_cost, jobs_for, memory_fits
 from rekindle.compat.toolkit import (
     compiler_span,
     compiles_for,
     cudnn_covers,
     cudnn_floor,
+    emits_for,
+    find_visual_studio,
     last_cudnn,
     newest_compiler,
     takes_compiler,
     toolkits_for,
 )
 from rekindle.facts import load_facts
-from rekindle.model.arch import Gfx, Sm, parse_sm
+from rekindle.model.arch import Gfx, Sm, Xe, parse_sm
 from rekindle.model.facts import CudaToolkit
 from rekindle.model.machine import Gpu, Os
 from rekindle.model.supply import BuildCost
@@ -89,8 +91,41 @@ def test_what_nvcc_compiles_for(cuda: str, card: str, kind: str, want: str | Non
     found = compiles_for(cuda, parse_sm(card), FACTS, "it")
     assert (found.kind, found.want) == (kind, want)
     assert found.text
-    if kind == "partly":
-        assert "TORCH_CUDA_ARCH_LIST=" in found.text
+    assert ("TORCH_CUDA_ARCH_LIST=" in found.text) is (kind == "partly")
+    kit = FACTS.toolkit(cuda)
+    assert found.source == (kit.source[0] if kit else None)
+
+
+@pytest.mark.parametrize(
+    ("cuda", "card", "code"),
+    [
+        ("12.8", "sm_90", "sm_90"),
+        ("12.8", "sm_90a", "sm_90a"),
+        ("11.7", "sm_89", "sm_86"),
+        ("11.0", "sm_86", "sm_80"),
+        ("11.7", "sm_90", None),
+        ("13.0", "sm_61", None),
+        ("12.8", "sm_103", "sm_100"),
+        ("99.9", "sm_61", "sm_61"),
+    ],
+)
+def test_what_nvcc_is_told_to_compile_for(cuda: str, card: str, code: str | None) -> None:
+    assert emits_for(cuda, parse_sm(card), FACTS) == (parse_sm(code) if code else None)
+
+
+@pytest.mark.parametrize(
+    ("compilers", "product"),
+    [
+        ((0, 1, 9), (14, "2015")),
+        ((10, 16, 19), (15, "2017")),
+        ((20, 29), (16, "2019")),
+        ((30, 44, 49), (17, "2022")),
+        ((50, 59), (18, "2026")),
+        ((-1, 60, 99), None),
+    ],
+)
+def test_the_visual_studio_of_a_compiler(compilers: tuple[int, ...], product: tuple[int, str] | None) -> None:
+    assert [find_visual_studio(number) for number in compilers] == [product] * len(compilers)
 
 
 def test_toolkits_for_a_card_are_in_order() -> None:
@@ -122,6 +157,7 @@ def test_the_host_compilers_of_a_toolkit(kind: str, version: str, takes: bool) -
 def test_a_limit_nobody_knows_is_no_answer() -> None:
     assert [takes_compiler(row(), kind, "9.1") for kind in ("gcc", "clang", "msvc")] == [None, None, None]
     assert takes_compiler(row(gcc_max=9), "gcc", "1.0") is True
+    assert [takes_compiler(row(gcc_max=9), "gcc", version) for version in ("9", "9.5", "10")] == [True, True, False]
     assert takes_compiler(row(msvc_below=1940), "msvc", "1.0") is True
     assert [compiler_span(row(), kind) for kind in ("gcc", "clang", "msvc")] == ["", "", ""]
     assert compiler_span(row(gcc_max=9), "gcc") == "gcc up to 9"
@@ -131,6 +167,8 @@ def test_a_limit_nobody_knows_is_no_answer() -> None:
     assert compiler_span(row(msvc_below=1930, visual_studio="2019"), "msvc") == "MSVC up to 19.29 (Visual Studio 2019)"
     kit = row(gcc_max=13, clang_max=17)
     assert [newest_compiler(kit, kind) for kind in ("gcc", "clang", "msvc")] == [13, 17, None]
+    assert newest_compiler(row(msvc_below=1940), "msvc") == 1939
+    assert newest_compiler(row(msvc_below=1940), "icc") is None
     for version, below, takes in (
         ("19.29.30133", 1929, False),
         ("19.29", 1930, True),
@@ -191,6 +229,21 @@ def test_cards_that_nothing_ever_ran_on(gpu: Gpu, kind: str) -> None:
     assert found.kind == kind and (kind != "no" or (found.source and str(gpu.arch) in found.text))
 
 
+def test_why_nothing_ever_ran_on_a_card() -> None:
+    amd = ever_supported(Gpu(vendor="amd", arch=Gfx("gfx802")), FACTS)
+    first = min(FACTS.rocm.span, key=lambda row: row.gfx)
+    assert (amd.code, amd.source) == ("gpu-unsupported", first.source[0])
+    old = FACTS.xe_generation(Xe("lp"))
+    assert old is not None
+    intel = ever_supported(Gpu(vendor="intel", arch=Xe("lp")), FACTS)
+    assert (intel.kind, intel.code, intel.source) == ("no", "gpu-unsupported", old.source[0])
+    assert intel.text.startswith(f"no torch drives {old.title}: ")
+    nobodys = ever_supported(Gpu(vendor="intel", arch=Xe("nobodys")), FACTS)
+    assert (nobodys.kind, nobodys.source) == ("no", None) and "drives xe_nobodys: " in nobodys.text
+    assert ever_supported(Gpu(vendor="intel", arch=Xe("pvc")), FACTS).kind == "yes"
+    assert ever_supported(Gpu(vendor="intel", arch=Xe("dg2")), FACTS).kind == "yes"
+
+
 # --- C libraries
 
 
@@ -225,6 +278,10 @@ def test_the_c_library_of_a_system(os: Os, libc: Libc | None) -> None:
         (["cp311-cp311-manylinux1_x86_64"], Libc("glibc", "2.5")),
         (["manylinux2010_x86_64"], Libc("glibc", "2.12")),
         (["cp311-cp311-musllinux_1_2_x86_64"], Libc("musl", "1.2")),
+        (["musllinux_1_2_x86_64", "manylinux_2_28_x86_64", "musllinux_1_1_x86_64"], Libc("musl", "1.1")),
+        (["manylinux_2_28_x86_64.musllinux_1_2_x86_64"], Libc("glibc", "2.28")),
+        (["manylinux_2_9_x86_64", "manylinux_2_28_x86_64"], Libc("glibc", "2.9")),
+        (["manylinux_2_17_x86_64-cp311-linux_x86_64"], None),
         (["cp311-cp311-linux_x86_64"], None),
         (["win_amd64"], None),
         ([], None),
@@ -259,6 +316,11 @@ def test_c_libraries_inside_and_outside(need: Libc | None, have: Libc | None, ki
     assert kind != "no" or (found.source and found.want)
     if need and have and need.version and kind == "no":
         assert f"needs {need.kind} {need.version}" in found.text
+
+
+def test_what_the_tools_of_a_build_want() -> None:
+    row = FACTS.distros.manylinux["manylinux2014"]
+    assert tools_libc(FACTS) == (Libc("glibc", row.glibc), row.source[0]) and row.glibc == "2.17"
 
 
 def test_what_a_published_wheel_wants() -> None:
