@@ -38,8 +38,10 @@ def task(tmp_path: Path, code: str, **more: object) -> Task:
 
 
 def test_a_command_ends_with_its_code_and_its_log(tmp_path: Path) -> None:
+    begun = time.monotonic()
     ending = carry_out(task(tmp_path, "print('hello'); raise SystemExit(7)"))
     assert (ending.code, ending.why) == (7, "")
+    assert 0 < ending.seconds <= time.monotonic() - begun
     assert (tmp_path / "log").read_text() == "hello\n"
 
 
@@ -111,9 +113,11 @@ def test_processes_are_looked_at_five_times_per_limit() -> None:
         looks[0] += 1
         return 2.0 * now[0]
 
+    counted = []
     for now[0] in (19.9, 20.0, 39.9, 40.0, 41.0):
         watch.look(spent)
-    assert looks == [2]
+        counted += looks
+    assert counted == [0, 1, 1, 2, 2]
 
 
 @pytest.mark.parametrize(("spent", "hangs"), [(5.0, True), (5.1, False)])
@@ -143,6 +147,13 @@ def test_processor_time_is_that_of_what_still_lives() -> None:
     assert engine.processor_seconds(gone) == 0.0
     ours: Any = SimpleNamespace(descendants=lambda: [os.getpid(), 2**22 + 1])
     assert engine.processor_seconds(ours) > 0.0
+
+
+def test_waiting_for_a_disk_is_no_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """User and system time, its own and its children's; what Linux tells besides is idleness."""
+    monkeypatch.setattr(psutil, "Process", lambda _: SimpleNamespace(cpu_times=lambda: (1.0, 2.0, 4.0, 8.0, 1e6)))
+    two: Any = SimpleNamespace(descendants=lambda: [1, 2])
+    assert engine.processor_seconds(two) == 30.0
 
 
 def test_a_line_is_a_sign_of_life() -> None:
@@ -325,9 +336,11 @@ def test_a_log_s_folder_is_made_and_may_be_there(tmp_path: Path) -> None:
 
 def test_a_log_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert engine.MAX_LOG_BYTES == 64 << 20
-    monkeypatch.setattr(engine, "MAX_LOG_BYTES", 10)
-    carry_out(task(tmp_path, "print('12345'); print('67890'); print('more')"))
-    assert (tmp_path / "log").read_text() == "12345\n67890\n"
+    for limit, kept in ((10, 2), (12, 2), (13, 3)):
+        monkeypatch.setattr(engine, "MAX_LOG_BYTES", limit)
+        told = replace(task(tmp_path, "print('12345'); print('67890'); print('more')"), log=str(tmp_path / f"{limit}"))
+        carry_out(told)
+        assert (tmp_path / f"{limit}").read_text().split() == ["12345", "67890", "more"][:kept]
 
 
 def test_what_hung_failed_and_what_was_cancelled_was_interrupted(tmp_path: Path) -> None:
@@ -349,7 +362,7 @@ def test_a_command_that_cannot_start_was_lost(tmp_path: Path) -> None:
     here = LocalEngine(HERE, env={"GREETING": "good"})
     here.submit(replace(task(tmp_path, GOOD), log=str(tmp_path / "file" / "log")))
     (ending,) = here.wait(20.0)
-    assert ending.code == 1 and ending.why.startswith("lost: ")
+    assert (ending.code, ending.seconds) == (1, 0.0) and ending.why.startswith("lost: ")
     here.submit(task(tmp_path, "import os; print(os.environ['GREETING'])"))
     assert [each.code for each in here.wait(20.0)] == [0]
     here.close()
@@ -366,6 +379,41 @@ def test_the_governor_looks_at_this_process_until_the_end() -> None:
     assert all(thread.daemon for thread in set(threading.enumerate()) - before), "it keeps no run from ending"
     here.close()
     assert looked[:3] == [os.getpid()] * 3
+
+
+def test_the_governor_comes_back_when_it_said_or_by_itself_before_a_second_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert 0 < engine.LOOK_SECONDS < 1
+    monkeypatch.setattr(engine, "LOOK_SECONDS", 0.001)
+    asks: list[float | None] = [None, None, 0.001, 0.001]
+    asked = threading.Event()
+
+    def tick(_: int) -> float | None:
+        wait = asks.pop(0) if asks else None
+        if wait is not None:
+            monkeypatch.setattr(engine, "LOOK_SECONDS", 3600.0)  # from here on its own wish counts
+        if not asks:
+            asked.set()
+        return wait
+
+    here = LocalEngine(HERE, env={}, tick=tick)
+    assert asked.wait(20.0)
+    here.close()
+
+
+def test_one_cancelled_cell_stops_alone_and_the_end_stops_the_others(tmp_path: Path) -> None:
+    here = LocalEngine(HERE, env={}, cancelled=lambda cell: cell == "one")
+    begun = time.monotonic()
+    for name in ("one", "two"):
+        waits = task(tmp_path, "print('here', flush=True); import time; time.sleep(60)", cell=name)
+        here.submit(replace(waits, log=str(tmp_path / name)))
+    (first,) = here.wait(30.0)
+    assert (first.cell, first.code, first.why) == ("one", 3, "cancelled")
+    here.close()
+    (second,) = here.wait(0.0)
+    assert (second.cell, second.code, second.why) == ("two", 3, "cancelled")
+    assert time.monotonic() - begun < 55, "neither slept to its end"
 
 
 class FakeFuture:
@@ -385,6 +433,7 @@ class FakeClient:
     """A scheduler with two workers, one of which does not answer."""
 
     def __init__(self, address: str, *, timeout: float, set_as_default: bool) -> None:
+        assert set_as_default is False, "a user's own client of another cluster stays the usual one"
         if address == "tcp://nowhere":
             raise TimeoutError("timed out")
         self.status = "running"
@@ -449,6 +498,61 @@ def test_what_a_cluster_loses_is_lost(cluster: DaskEngine, tmp_path: Path, statu
         cluster._client.futures[0].status = status
     assert [(each.code, each.why) for each in cluster.wait(5.0)] == [(1, "lost")]
     assert cluster._client.futures[0].cancelled
+
+
+class Clock:
+    """Stands in for :mod:`time`; it goes on only where somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now, self.slept = 100.0, 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time_ns(self) -> int:
+        return int(self.now * 1e9)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.slept += 1
+
+
+def test_a_cluster_is_asked_again_and_again_until_the_time_is_over(
+    cluster: DaskEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(engine, "time", clock)
+    monkeypatch.setattr(engine, "ASK_SECONDS", 0.25)
+    cluster.submit(replace(task(tmp_path, GOOD), worker="tcp://a"))
+    assert cluster.wait(1.0) == [] and (clock.now, clock.slept) == (101.0, 4)
+
+    class Later(FakeFuture):
+        @property
+        def status(self) -> str:
+            return "finished" if clock.now >= 103.0 else "pending"
+
+        @status.setter
+        def status(self, _: str) -> None:
+            return
+
+    future = Later(Ending(cell="c", code=0, seconds=2.0))
+    cluster._running["c"] = (future, *cluster._running["c"][1:])
+    assert [each.code for each in cluster.wait(600.0)] == [0] and clock.now == 103.0, "at once when it has ended"
+
+
+def test_a_lost_task_took_the_time_since_it_was_given_away(
+    cluster: DaskEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(engine, "time", clock)
+    cluster.submit(replace(task(tmp_path, GOOD), worker="tcp://a"))
+    clock.now += 42.0
+    cluster._client.futures[0].status = "lost"
+    assert [each.seconds for each in cluster.wait(1.0)] == [42.0]
+
+
+def test_a_cluster_is_asked_often_enough_that_no_worker_idles_for_long() -> None:
+    assert 0 < engine.ASK_SECONDS < 1
 
 
 def test_a_scheduler_that_is_gone_interrupts(cluster: DaskEngine) -> None:
