@@ -31,10 +31,10 @@ class GpuArch:
     def __eq__(self, other: object) -> bool:
         if self is other:  # parsed once, shared by all tables
             return True
-        return type(other) is type(self) and isinstance(other, GpuArch) and self._key == other._key
+        return isinstance(other, type(self)) and self._key == other._key
 
     def __lt__(self, other: object) -> bool:
-        if not isinstance(other, GpuArch) or type(other) is not type(self):
+        if not isinstance(other, type(self)):
             return NotImplemented
         return self._key < other._key
 
@@ -107,7 +107,7 @@ class Gfx(GpuArch):
             return 1000, ""
         if self.generic:
             return int(self.name[3:].split("-")[0]), "~" + self.name
-        return int(self.name[3:-2]), self.name[-2:]
+        return int(self.name[3:-2]), self.name
 
     @property
     def generic(self) -> bool:

@@ -42,6 +42,31 @@ def test_garbage_is_bad_input(raw: bytes) -> None:
         decode(raw, Machine)
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("torch", "two", "expected a version - at `$.torch`"),
+        ("variant", "cu 128", "expected a short tag such as cu128 or 9.0 - at `$.variant`"),
+        ("numpy", "@ file:x", "expected versions such as >=1.26,<2 - at `$.numpy`"),
+        ("project", "-x", "expected a name (letters, digits, dots, dashes) - at `$.project`"),
+        ("cuda", "9" * 65, "of length <= 64 - at `$.cuda`"),
+    ],
+)
+def test_what_is_wrong_with_a_text_is_said_in_words(field: str, value: str, words: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        decode(encode({"answer": "none", field: value}), Plan, origin="plan.json")
+    assert caught.value.message.startswith("plan.json is not a valid plan document: ") and words in caught.value.message
+    assert "regex" not in caught.value.message
+
+
+def test_a_document_is_written_for_reading() -> None:
+    assert encode({"a": [1, {"b": Sm(9, 0)}], "p": Path("x")}) == (
+        b'{\n  "a": [\n    1,\n    {\n      "b": "sm_90"\n    }\n  ],\n  "p": "x"\n}\n'
+    )
+    with pytest.raises(NotImplementedError, match="no JSON form for object"):
+        encode({"a": object()})
+
+
 def test_wrong_architecture_is_bad_input() -> None:
     with pytest.raises(BadInput):
         decode(b'{"os": {"system": "linux"}, "gpus": [{"vendor": "nvidia", "arch": "8_9"}]}', Machine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -28,6 +29,23 @@ def test_only_what_takes_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         while not heard.notes and time.monotonic() < deadline:
             time.sleep(0.01)
     assert heard.notes == ["asking"]
+
+
+def test_what_goes_on_meanwhile_ends_with_it_and_keeps_no_program_from_ending() -> None:
+    seen: list[bool] = []
+    begun, told = threading.Event(), threading.Event()
+
+    def work(done: threading.Event) -> None:
+        seen.append(threading.current_thread().daemon)
+        seen.append(done.is_set())
+        begun.set()
+        seen.append(done.wait(timeout=20))
+        told.set()
+
+    with waiting.run_meanwhile(work):
+        assert begun.wait(timeout=20)
+    assert told.is_set(), "it is waited for"
+    assert seen == [True, False, True]
 
 
 def test_an_error_passes_through() -> None:
