@@ -4,6 +4,7 @@ dotted form (``3.5``) appears only at the border to ``TORCH_CUDA_ARCH_LIST``."""
 
 import functools
 import re
+import sys
 from typing import Any
 
 from rekindle.errors import BadInput
@@ -104,7 +105,7 @@ class Gfx(GpuArch):
         """gfx906 sorts before gfx1030: the last two characters are minor and stepping (hexadecimal). Generic targets
         come after the chips of their generation, SPIR-V last."""
         if self.name == SPIRV:
-            return 1000, ""
+            return sys.maxsize, ""
         if self.generic:
             return int(self.name[3:].split("-")[0]), "~" + self.name
         return int(self.name[3:-2]), self.name

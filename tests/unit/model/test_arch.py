@@ -20,6 +20,33 @@ def test_every_spelling_reads_back(sm: Sm) -> None:
     assert parse_sm(sm.compute) == sm
 
 
+@given(sms)
+def test_a_number_in_a_fat_binary_is_an_architecture(sm: Sm) -> None:
+    assert Sm.from_number(sm.number, sm.suffix) == sm
+    assert (sm.lto, sm.number) == (f"lto_{sm.major}{sm.minor}{sm.suffix}", int(f"{sm.major}{sm.minor}"))
+    assert (str(sm), sm.compute, sm.dotted) == (
+        f"sm_{sm.number}{sm.suffix}",
+        f"compute_{sm.number}{sm.suffix}",
+        f"{sm.major}.{sm.minor}{sm.suffix}",
+    )
+    assert parse_sm(f"{sm.dotted}+PTX") == sm
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("xe_", "no generation of Intel GPUs"),
+        ("gfx9", "no AMD architecture"),
+        ("gfx11-generic", "no AMD architecture"),
+        ("86", "no NVIDIA architecture"),
+        (86, "an architecture is a string, not int"),
+    ],
+)
+def test_a_refusal_says_whose_architecture_it_is_not(text: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parse_gpu_arch(text)
+
+
 @pytest.mark.parametrize("text", ["", "sm_", "sm_3", "35", "8", "sm_86x", "gfx", "gfx1", "gfxabc", "sm_8.6"])
 def test_nonsense_is_refused(text: str) -> None:
     with pytest.raises(ValueError):

@@ -8,7 +8,7 @@ import pytest
 
 from rekindle.errors import BadInput
 from rekindle.model.arch import Sm
-from rekindle.model.document import decode, encode, load, read_bounded
+from rekindle.model.document import Part, decode, encode, load, load_kept, read_bounded
 from rekindle.model.machine import Gpu, Machine, Os
 from rekindle.model.plan import Change, Plan
 
@@ -70,6 +70,39 @@ def test_a_document_is_written_for_reading() -> None:
 def test_wrong_architecture_is_bad_input() -> None:
     with pytest.raises(BadInput):
         decode(b'{"os": {"system": "linux"}, "gpus": [{"vendor": "nvidia", "arch": "8_9"}]}', Machine)
+
+
+class Place(Part, frozen=True, kw_only=True):
+    """A part with a path in it."""
+
+    where: Path
+
+
+def test_a_path_is_written_as_text_and_comes_back_as_a_path(tmp_path: Path) -> None:
+    assert decode(encode(Place(where=tmp_path / "ä b")), Place) == Place(where=tmp_path / "ä b")
+    with pytest.raises(NotImplementedError, match="no JSON form for complex"):
+        decode(b"1", complex)
+
+
+def test_what_was_noted_to_save_time_may_be_gone_or_damaged(tmp_path: Path) -> None:
+    file = tmp_path / "kept.json"
+    assert load_kept(file, Machine) is None
+    machine = Machine(os=Os(system="linux"), gpus=(Gpu(vendor="nvidia", arch=Sm(3, 5)),))
+    file.write_bytes(encode(machine))
+    assert load_kept(file, Machine) == machine
+    for damaged in (b"", b"{", b"\xff\xfe", b"[]", b'{"os": {"system": "beos"}}', encode(machine)[:-9]):
+        file.write_bytes(damaged)
+        assert load_kept(file, Machine) is None
+
+
+def test_a_document_of_64_mib_is_read_and_a_larger_one_is_none_of_ours(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_bytes(b'{"answer": "none"}'.ljust(64 * 1024 * 1024))
+    assert load(file, Plan).answer == "none"
+    with file.open("ab") as more:
+        more.write(b" ")
+    with pytest.raises(BadInput, match=r"larger than 64 MiB, so it is no document of ours"):
+        load(file, Plan)
 
 
 def test_missing_file_is_bad_input(tmp_path: Path) -> None:

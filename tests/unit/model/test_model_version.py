@@ -14,6 +14,7 @@ from rekindle.model.version import (
     at_least,
     compare,
     flavour_name,
+    is_version,
     key,
     matches,
     minor,
@@ -98,6 +99,11 @@ def test_about_a_release_means_it_and_what_follows_below_the_next(version: str, 
 )
 def test_a_bare_number_means_a_release_with_its_patches(version: str, spec: str, holds: bool) -> None:
     assert matches(version, spec) is holds
+
+
+@pytest.mark.parametrize(("text", "one"), [("2.6", True), ("v2", True), ("2rc1", True), ("", False), ("x2", False)])
+def test_a_version_begins_with_a_number(text: str, one: bool) -> None:
+    assert is_version(text) is one
 
 
 @pytest.mark.parametrize("text", ["", "x", ".1", "1" * 19, "1." + "1" * 19])
