@@ -23,7 +23,7 @@ from rekindle.matrix import engine
 from rekindle.matrix.engine import DaskEngine, Ending, HangWatch, LocalEngine, Stopped, Task, carry_out, run_task
 from rekindle.matrix.ledger import Decision
 from rekindle.matrix.run import Loop, slurm_script
-from rekindle.model.matrix import BUSY_CODE, Cell, Worker
+from rekindle.model.matrix import BUSY_CODE, Cell, Defaults, Worker
 
 HERE = Worker(name="here", system="linux-x86_64", slots=2)
 
@@ -48,6 +48,10 @@ def test_a_command_ends_with_its_code_and_its_log(tmp_path: Path) -> None:
 def test_a_silent_idle_command_hangs(tmp_path: Path) -> None:
     ending = carry_out(task(tmp_path, "import time; time.sleep(60)", hang_seconds=1.0))
     assert ending.why == "hang"
+
+
+def test_a_task_may_be_as_silent_as_a_table_that_does_not_say() -> None:
+    assert Task(cell="c", argv=(), worker="w").hang_seconds == 60 * Defaults().hang_minutes
 
 
 def test_a_cancelled_command_stops_with_its_children(tmp_path: Path) -> None:

@@ -14,12 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rekindle import errors
+from rekindle.errors import RekindleError
 from rekindle.model.build import spoken_targets
 from rekindle.model.diagnosis import FewerJobs, FixAttempt, FixReport
 from rekindle.model.facts import Probe
 from rekindle.model.graft import GraftTime
 from rekindle.model.guard import GuardReport, Replaced
-from rekindle.model.matrix import CellRow, CellState, MatrixStatus, Stage, slurm_text
+from rekindle.model.matrix import BUSY_CODE, CellRow, CellState, MatrixStatus, Stage, slurm_text
 from rekindle.model.plan import Companion, CompanionAnswer, Request, pip_arguments
 from rekindle.model.source import AppliedPatch, PatchState, SourceTree, compiles_against_torch
 from rekindle.model.spoken import GIB, gib
@@ -89,6 +91,12 @@ def test_a_matrix_is_good_when_every_cell_is_built(stage: Stage) -> None:
     good = stage in ("built", "proven")
     assert MatrixStatus(root="r", rows=(row("built"), row(stage))).good is good
     assert MatrixStatus(root="r", rows=(row(stage), row("proven"))).good is good
+
+
+def test_who_finds_a_cell_busy_says_so_by_a_code_that_workers_of_any_version_know() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RekindleError)]
+    assert BUSY_CODE == 75 and len(kinds) > 5
+    assert BUSY_CODE not in {kind.exit_code for kind in kinds}, "it is no failure"
 
 
 def test_a_script_for_slurm_has_every_place_filled(tmp_path: Path) -> None:
