@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 import time
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from rekindle.matrix.ledger import (
     read_owner,
 )
 from rekindle.model.document import encode
-from rekindle.model.matrix import CellState, Defaults
+from rekindle.model.matrix import CellState, Defaults, Stage
 
 CELL = cell(1)
 
@@ -199,6 +200,21 @@ def test_a_changed_wheel_is_built_again(folder: CellFolder) -> None:
     wheel.unlink()
     assert is_done(CELL, state) is False
     assert is_done(CELL, CellState(id=CELL.id, stage="built")) is False
+
+
+@pytest.mark.parametrize("stage", typing.get_args(Stage))
+def test_a_cell_is_done_when_its_directory_says_it_is_built(folder: CellFolder, stage: Stage) -> None:
+    book = ledger(folder.root)
+    assert book.done(CELL) is False, "nobody touched it"
+    folder.save(CellState(id=CELL.id, stage=stage))
+    assert book.done(CELL) is (stage in ("built", "proven"))
+
+
+def test_a_cell_is_held_while_somebody_works_on_it(folder: CellFolder) -> None:
+    book = ledger(folder.root)
+    with hold_cell(folder):
+        assert book.held(CELL) is True
+    assert book.held(CELL) is False
 
 
 def test_the_command_has_fewer_jobs_after_memory_ran_out(folder: CellFolder) -> None:
