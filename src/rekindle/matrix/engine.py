@@ -135,11 +135,10 @@ def carry_out(task: Task, *, stop: Callable[[], bool] = lambda: False) -> Ending
                 file.write(line.encode("utf-8", "replace") + b"\n")
                 file.flush()
 
-        def on_tick(running: Running) -> float:
+        def on_tick(running: Running) -> None:
             if stop():
                 raise Stopped("cancelled")
             watch.look(lambda: processor_seconds(running))
-            return LOOK_SECONDS
 
         try:
             code = run_long(task.argv, cwd=log.parent, env=task.env, on_line=on_line, tick=on_tick)
@@ -231,7 +230,7 @@ class DaskEngine:
     def submit(self, task: Task) -> None:
         """Bound to one worker, so that nothing is stolen."""
         key = f"rekindle-{task.cell}-{time.time_ns()}"
-        bound = {"workers": [task.worker], "allow_other_workers": False, "pure": False, "retries": 0}
+        bound = {"workers": [task.worker], "allow_other_workers": False, "retries": 0}
         future = self._client.submit(run_task, task, self._cancel_file(task.cell), key=key, **bound)
         self._running[task.cell] = (future, task, time.monotonic())
 

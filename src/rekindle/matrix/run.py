@@ -63,10 +63,12 @@ def assign(
     slots = {name: count for name, count in free.items() if count > 0}
     left, busy = chain_costs(ready, warm), set(busy_trees)
     chosen: list[tuple[Cell, str]] = []
-    for cell in sorted(ready, key=lambda each: -left[each.tree]) if slots else ():
+    for cell in sorted(ready, key=lambda each: -left[each.tree]):
+        if not slots:
+            break
         if cell.tree in busy or not set(cell.after) <= set(done):
             continue
-        able = [name for name, count in slots.items() if count and can_build(workers[name], cell) is None]
+        able = [name for name in slots if can_build(workers[name], cell) is None]
         if able:
             # The worker that has the tree in its page cache, else the one with most free slots.
             name = warm.get(cell.tree, "")
@@ -75,8 +77,8 @@ def assign(
             chosen.append((cell, name))
             busy.add(cell.tree)
             slots[name] -= 1
-            if not any(slots.values()):
-                break
+            if not slots[name]:
+                del slots[name]
     return chosen
 
 
@@ -140,7 +142,7 @@ class Loop:
     engine: Engine
     clock: Callable[[], float]
     _: KW_ONLY
-    wait_seconds: float = 600.0
+    wait_seconds: float
     say: Callable[[str], None] = lambda _: None
     tally: Tally = field(default_factory=Tally)
 
@@ -166,11 +168,7 @@ class Loop:
                 self._finished.add(cell.id)
                 self._warm.setdefault(cell.tree, "")
         try:
-            while self._waiting or self._running or self._elsewhere:
-                if self._start_cells() or self._running or self._elsewhere:
-                    self._stuck_since = None
-                elif not self._wait_for_worker():
-                    break
+            while self._go_on():
                 for ending in self.engine.wait(POLL_SECONDS):
                     self._take_in_ending(ending)
                 for cell_id in [each for each in self._elsewhere if not self.ledger.held(self._cells[each])]:
@@ -187,7 +185,16 @@ class Loop:
             self.tally.adopted += 1
             self._elsewhere.add(cell.id)
 
-    def _start_cells(self) -> int:
+    def _go_on(self) -> bool:
+        """Start what can start; is there anything to wait for?"""
+        self._start_cells()
+        if self._running or self._elsewhere:
+            self._stuck_since = None
+        elif self._waiting:
+            self._wait_for_worker()
+        return bool(self._waiting or self._running or self._elsewhere)
+
+    def _start_cells(self) -> None:
         workers = {worker.name: worker for worker in self.engine.workers()}
         free = {name: worker.slots for name, worker in workers.items()}
         for name in self._running.values():
@@ -202,17 +209,16 @@ class Loop:
             self.tally.started += 1
             self.say(f"{cell.name}: started on {worker} ({decision.because})")
             self.engine.submit(self.ledger.task(cell, worker, decision))
-        return len(chosen)
 
-    def _wait_for_worker(self) -> bool:
-        """Nothing runs or can start: wait a while for able workers, then say what lacks. False: none could help."""
+    def _wait_for_worker(self) -> None:
+        """Nothing runs or can start: wait a while for able workers, then say what lacks. What none could help goes."""
         ready = [self._cells[cell] for cell in self._waiting]
         blocked = [cell for cell in ready if not set(cell.after) <= self._finished]
         if len(blocked) == len(ready):
             for cell in blocked:
                 self.say(f"{cell.name}: not built, since what it needs was not built")
                 del self._waiting[cell.id]
-            return False
+            return
         now = self.clock()
         self._stuck_since = now if self._stuck_since is None else self._stuck_since
         if now - self._stuck_since >= self.wait_seconds:
@@ -220,7 +226,6 @@ class Loop:
             cell_id, why = next(iter(hopeless.items()), (ready[0].id, "no worker is free"))
             text = f"no worker can build {len(ready)} cells, for example {self._cells[cell_id].name}: {why}"
             raise StageFailed(text, remedy="start a worker that can, or build the rest with --only")
-        return True
 
     def _take_in_ending(self, ending: Ending) -> None:
         cell = self._cells[ending.cell]

@@ -4,6 +4,7 @@ the best possible, how much work failures cost, what the loop itself costs."""
 
 import heapq
 import itertools
+import math
 import random
 import time
 from collections import Counter
@@ -124,7 +125,7 @@ def simulate(
         raise BadInput(f"{workers} model workers cannot build every cell: {why}", remedy=remedy)
     begun = time.process_time()
     bound = world.lower_bound()
-    Loop(cells, world, world, lambda: world.now_seconds, wait_seconds=1e9).run()
+    Loop(cells, world, world, lambda: world.now_seconds, wait_seconds=math.inf).run()
     return Simulation(
         cells=len(cells),
         workers=workers,

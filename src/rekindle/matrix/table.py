@@ -41,7 +41,7 @@ def _check_table(table: Table, path: Path) -> None:
         raise BadInput(f"{path} has schema {table.schema}; this Rekindle reads schema 1", remedy="update Rekindle")
     for axis in table.axes:
         if axis not in AXES:
-            near = difflib.get_close_matches(axis, AXES, n=1)
+            near = difflib.get_close_matches(axis, AXES)
             hint = f"did you mean {near[0]!r}?" if near else f"axes are {', '.join(AXES)}"
             raise BadInput(f"{path}: there is no axis {axis!r}", remedy=hint)
     needed = ("python",) if table.project == "spark" else ("python", "torch")

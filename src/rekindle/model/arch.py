@@ -4,6 +4,7 @@ dotted form (``3.5``) appears only at the border to ``TORCH_CUDA_ARCH_LIST``."""
 
 import functools
 import re
+import sys
 from typing import Any
 
 from rekindle.errors import BadInput
@@ -31,10 +32,10 @@ class GpuArch:
     def __eq__(self, other: object) -> bool:
         if self is other:  # parsed once, shared by all tables
             return True
-        return type(other) is type(self) and isinstance(other, GpuArch) and self._key == other._key
+        return isinstance(other, type(self)) and self._key == other._key
 
     def __lt__(self, other: object) -> bool:
-        if not isinstance(other, GpuArch) or type(other) is not type(self):
+        if not isinstance(other, type(self)):
             return NotImplemented
         return self._key < other._key
 
@@ -104,10 +105,10 @@ class Gfx(GpuArch):
         """gfx906 sorts before gfx1030: the last two characters are minor and stepping (hexadecimal). Generic targets
         come after the chips of their generation, SPIR-V last."""
         if self.name == SPIRV:
-            return 1000, ""
+            return sys.maxsize, ""
         if self.generic:
             return int(self.name[3:].split("-")[0]), "~" + self.name
-        return int(self.name[3:-2]), self.name[-2:]
+        return int(self.name[3:-2]), self.name
 
     @property
     def generic(self) -> bool:

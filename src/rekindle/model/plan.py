@@ -61,7 +61,7 @@ def pip_arguments(requests: Iterable[Request]) -> tuple[tuple[str, ...], ...]:
     that it cannot change which torch is taken."""
     groups: dict[tuple[str | None, str | None, bool], list[str]] = {}
     for request in requests:
-        groups.setdefault((request.index, request.links, request.version is None), []).append(request.requirement)
+        groups.setdefault((request.index, request.links, bool(request.version)), []).append(request.requirement)
     return tuple(
         (*names, *(("--index-url", index) if index else ()), *(("-f", links) if links else ()))
         for (index, links, _), names in groups.items()

@@ -28,7 +28,7 @@ class JobView:
     @property
     def is_giant(self) -> bool:
         """Does it take, or did it take, so long that it must not start last?"""
-        return max(self.seconds, self.expected or 0.0) >= GIANT_SECONDS
+        return max(self.seconds, self.expected or self.seconds) >= GIANT_SECONDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +55,8 @@ class BuildView:
     @property
     def overdue(self) -> JobView | None:
         """The job that the end waits for, where it has run well past what was expected of it."""
-        active = (job for job in self.jobs if not job.paused)
-        late = (job for job in active if job.seconds > max(GIANT_SECONDS, 1.5 * (job.expected or 0)))
+        active = (job for job in self.jobs if not job.paused and job.seconds > GIANT_SECONDS)
+        late = (job for job in active if not job.expected or job.seconds > 1.5 * job.expected)
         return max(late, key=lambda job: job.seconds, default=None)
 
     @property

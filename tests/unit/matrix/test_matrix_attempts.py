@@ -30,6 +30,8 @@ def test_an_attempt_ends_once() -> None:
     assert (no.stage, no.failure, len(no.message)) == ("failed", "compile", 500)
     again = fail_attempt(no, "memory", "later")
     assert again.failure == "compile" and again.attempts == no.attempts, "what is known of it stays"
+    late = fail_attempt(end_attempt(BEGUN), "proof", "it does not compute")
+    assert (late.stage, late.failure, late.message) == ("failed", "proof", "it does not compute"), "built, yet no good"
     yes = end_attempt(BEGUN)
     assert yes.failure is None and yes.attempts[-1].ended is not None
     worse = fail_attempt(ledger.begin_attempt(ledger.begin_attempt(BEGUN, jobs=1), jobs=1), "compile", "no")
@@ -55,10 +57,15 @@ def test_a_new_attempt_closes_the_one_whose_process_died() -> None:
     assert [attempt.failure for attempt in after.attempts] == [None, None], "one that ended was not lost"
 
 
-@pytest.mark.parametrize(("minutes", "hours"), [(1.0, 1), (30.0, 1), (31.0, 2), (90.0, 3)])
+@pytest.mark.parametrize(("minutes", "hours"), [(1.0, 1), (30.0, 1), (30.5, 2), (90.0, 3), (1830.0, 61)])
 def test_a_cluster_is_asked_for_twice_the_estimate_and_an_hour_at_least(minutes: float, hours: int) -> None:
     text = slurm_script([cell(1, minutes=minutes)], "/x", cores=1).text
-    assert re.findall(r"--time=(\d+):00:00", text) == [f"{hours:02}"] or f"--time={hours}:00:00" in text
+    assert re.findall(r"--time=(\d+):00:00", text) == [str(hours)]
+
+
+def test_a_cluster_is_asked_for_little_where_nothing_is_known_of_the_cells() -> None:
+    made = slurm_script([], "/x")
+    assert made.cells == 0 and "--time=2:00:00" in made.text and "--mem=7G" in made.text
 
 
 def test_a_simulated_cell_that_is_built_is_not_built_again() -> None:
@@ -66,3 +73,5 @@ def test_a_simulated_cell_that_is_built_is_not_built_again() -> None:
     assert made.decide(CELL, fresh_run=True).build and not made.done(CELL)
     made.built.add(CELL.id)
     assert not made.decide(CELL, fresh_run=True).build and made.done(CELL)
+    assert made.decide(CELL, fresh_run=True).because == "already built"
+    assert made.held(CELL) is False, "in a model nobody else builds"

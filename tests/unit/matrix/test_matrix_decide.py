@@ -54,6 +54,11 @@ def test_a_new_run_forgives_the_world_but_not_the_source(kind: FailureClass, aga
     assert decide(CELL, worn, wheel_there=False, fresh_run=True).build is again
 
 
+@pytest.mark.parametrize("kind", ["compile", "proof", "setup", "bug", "disk"])
+def test_what_would_fail_again_is_tried_once_in_a_run(kind: FailureClass) -> None:
+    assert not decide(CELL, state("failed", kind), wheel_there=False, fresh_run=False).build
+
+
 def test_a_compile_error_is_repeated_in_the_reason() -> None:
     assert "m" in decide(CELL, state("failed", "compile"), wheel_there=False, fresh_run=True).because
 

@@ -18,12 +18,12 @@ import psutil
 import pytest
 from matrix_mini import cell
 
-from rekindle.errors import BadInput, Interrupted, StageFailed
+from rekindle.errors import StageFailed
 from rekindle.matrix import engine
-from rekindle.matrix.engine import DaskEngine, Ending, HangWatch, LocalEngine, Stopped, Task, carry_out, run_task
+from rekindle.matrix.engine import Ending, HangWatch, LocalEngine, Stopped, Task, carry_out, run_task
 from rekindle.matrix.ledger import Decision
 from rekindle.matrix.run import Loop, slurm_script
-from rekindle.model.matrix import BUSY_CODE, Cell, Worker
+from rekindle.model.matrix import BUSY_CODE, Cell, Defaults, Worker
 
 HERE = Worker(name="here", system="linux-x86_64", slots=2)
 
@@ -38,14 +38,20 @@ def task(tmp_path: Path, code: str, **more: object) -> Task:
 
 
 def test_a_command_ends_with_its_code_and_its_log(tmp_path: Path) -> None:
+    begun = time.monotonic()
     ending = carry_out(task(tmp_path, "print('hello'); raise SystemExit(7)"))
     assert (ending.code, ending.why) == (7, "")
+    assert 0 < ending.seconds <= time.monotonic() - begun
     assert (tmp_path / "log").read_text() == "hello\n"
 
 
 def test_a_silent_idle_command_hangs(tmp_path: Path) -> None:
     ending = carry_out(task(tmp_path, "import time; time.sleep(60)", hang_seconds=1.0))
     assert ending.why == "hang"
+
+
+def test_a_task_may_be_as_silent_as_a_table_that_does_not_say() -> None:
+    assert Task(cell="c", argv=(), worker="w").hang_seconds == 60 * Defaults().hang_minutes
 
 
 def test_a_cancelled_command_stops_with_its_children(tmp_path: Path) -> None:
@@ -111,9 +117,11 @@ def test_processes_are_looked_at_five_times_per_limit() -> None:
         looks[0] += 1
         return 2.0 * now[0]
 
+    counted = []
     for now[0] in (19.9, 20.0, 39.9, 40.0, 41.0):
         watch.look(spent)
-    assert looks == [2]
+        counted += looks
+    assert counted == [0, 1, 1, 2, 2]
 
 
 @pytest.mark.parametrize(("spent", "hangs"), [(5.0, True), (5.1, False)])
@@ -143,6 +151,13 @@ def test_processor_time_is_that_of_what_still_lives() -> None:
     assert engine.processor_seconds(gone) == 0.0
     ours: Any = SimpleNamespace(descendants=lambda: [os.getpid(), 2**22 + 1])
     assert engine.processor_seconds(ours) > 0.0
+
+
+def test_waiting_for_a_disk_is_no_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """User and system time, its own and its children's; what Linux tells besides is idleness."""
+    monkeypatch.setattr(psutil, "Process", lambda _: SimpleNamespace(cpu_times=lambda: (1.0, 2.0, 4.0, 8.0, 1e6)))
+    two: Any = SimpleNamespace(descendants=lambda: [1, 2])
+    assert engine.processor_seconds(two) == 30.0
 
 
 def test_a_line_is_a_sign_of_life() -> None:
@@ -325,9 +340,11 @@ def test_a_log_s_folder_is_made_and_may_be_there(tmp_path: Path) -> None:
 
 def test_a_log_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert engine.MAX_LOG_BYTES == 64 << 20
-    monkeypatch.setattr(engine, "MAX_LOG_BYTES", 10)
-    carry_out(task(tmp_path, "print('12345'); print('67890'); print('more')"))
-    assert (tmp_path / "log").read_text() == "12345\n67890\n"
+    for limit, kept in ((10, 2), (12, 2), (13, 3)):
+        monkeypatch.setattr(engine, "MAX_LOG_BYTES", limit)
+        told = replace(task(tmp_path, "print('12345'); print('67890'); print('more')"), log=str(tmp_path / f"{limit}"))
+        carry_out(told)
+        assert (tmp_path / f"{limit}").read_text().split() == ["12345", "67890", "more"][:kept]
 
 
 def test_what_hung_failed_and_what_was_cancelled_was_interrupted(tmp_path: Path) -> None:
@@ -349,7 +366,7 @@ def test_a_command_that_cannot_start_was_lost(tmp_path: Path) -> None:
     here = LocalEngine(HERE, env={"GREETING": "good"})
     here.submit(replace(task(tmp_path, GOOD), log=str(tmp_path / "file" / "log")))
     (ending,) = here.wait(20.0)
-    assert ending.code == 1 and ending.why.startswith("lost: ")
+    assert (ending.code, ending.seconds) == (1, 0.0) and ending.why.startswith("lost: ")
     here.submit(task(tmp_path, "import os; print(os.environ['GREETING'])"))
     assert [each.code for each in here.wait(20.0)] == [0]
     here.close()
@@ -368,95 +385,39 @@ def test_the_governor_looks_at_this_process_until_the_end() -> None:
     assert looked[:3] == [os.getpid()] * 3
 
 
-class FakeFuture:
-    """A future of Dask's: its state is what the test says."""
+def test_the_governor_comes_back_when_it_said_or_by_itself_before_a_second_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert 0 < engine.LOOK_SECONDS < 1
+    monkeypatch.setattr(engine, "LOOK_SECONDS", 0.001)
+    asks: list[float | None] = [None, None, 0.001, 0.001]
+    asked = threading.Event()
 
-    def __init__(self, ending: Ending) -> None:
-        self.status, self.ending, self.cancelled = "pending", ending, False
+    def tick(_: int) -> float | None:
+        wait = asks.pop(0) if asks else None
+        if wait is not None:
+            monkeypatch.setattr(engine, "LOOK_SECONDS", 3600.0)  # from here on its own wish counts
+        if not asks:
+            asked.set()
+        return wait
 
-    def result(self) -> Ending:
-        return self.ending
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class FakeClient:
-    """A scheduler with two workers, one of which does not answer."""
-
-    def __init__(self, address: str, *, timeout: float, set_as_default: bool) -> None:
-        if address == "tcp://nowhere":
-            raise TimeoutError("timed out")
-        self.status = "running"
-        self.there = ["tcp://b", "tcp://a"]
-        self.described: list[list[str]] = []
-        self.futures: list[FakeFuture] = []
-        self.sent: list[dict[str, object]] = []
-
-    def scheduler_info(self, n_workers: int = 5) -> dict[str, object]:
-        assert n_workers in (-1, 5), "all of them, or as many as it shows by itself"
-        return {"workers": dict.fromkeys(self.there[: n_workers if n_workers > 0 else None])}
-
-    def run(self, describe: object, *, workers: list[str], on_error: str) -> dict[str, object]:
-        self.described.append(workers)
-        return {name: HERE if name == "tcp://a" else OSError("gone") for name in workers}
-
-    def submit(self, function: object, task: Task, cancel: str, **more: object) -> FakeFuture:
-        self.sent.append({"task": task, "cancel": cancel, **more})
-        self.futures.append(FakeFuture(Ending(cell=task.cell, code=7, seconds=1.0)))
-        return self.futures[-1]
-
-    def close(self, timeout: float) -> None:
-        self.status = "closed"
+    here = LocalEngine(HERE, env={}, tick=tick)
+    assert asked.wait(20.0)
+    here.close()
 
 
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> DaskEngine:
-    monkeypatch.setattr(engine, "need_package", lambda name, purpose: None)
-    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=FakeClient))
-    monkeypatch.setattr(engine, "ASK_SECONDS", 0.0)
-    return DaskEngine("tcp://here", describe=lambda: HERE, cancel_file=lambda cell: f"/cancel/{cell}")
-
-
-def test_workers_of_a_cluster_are_asked_once_and_build_one_cell_each(cluster: DaskEngine) -> None:
-    for _ in range(2):
-        assert [(each.name, each.slots) for each in cluster.workers()] == [("tcp://a", 1)]
-    assert cluster._client.described == [["tcp://a", "tcp://b"], ["tcp://b"]], "who does not answer is asked again"
-
-
-def test_an_older_dask_tells_all_its_workers_by_itself(cluster: DaskEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster._client, "scheduler_info", lambda: {"workers": {"tcp://a": {}, "tcp://b": {}}})
-    assert [each.name for each in cluster.workers()] == ["tcp://a"]
-
-
-def test_a_task_is_bound_to_its_worker_and_ends_once(cluster: DaskEngine, tmp_path: Path) -> None:
-    cluster.submit(replace(task(tmp_path, GOOD), worker="tcp://a"))
-    (sent,) = cluster._client.sent
-    assert sent["workers"] == ["tcp://a"] and sent["allow_other_workers"] is False and sent["retries"] == 0
-    assert sent["cancel"] == "/cancel/c"
-    assert cluster.wait(0.0) == []
-    cluster._client.futures[0].status = "finished"
-    assert [each.code for each in cluster.wait(5.0)] == [7]
-    assert cluster.wait(0.0) == []
-
-
-@pytest.mark.parametrize("status", ["error", "cancelled", "lost", "gone"])
-def test_what_a_cluster_loses_is_lost(cluster: DaskEngine, tmp_path: Path, status: str) -> None:
-    cluster.submit(replace(task(tmp_path, GOOD), worker="tcp://a"))
-    if status == "gone":
-        cluster._client.there.remove("tcp://a")
-    else:
-        cluster._client.futures[0].status = status
-    assert [(each.code, each.why) for each in cluster.wait(5.0)] == [(1, "lost")]
-    assert cluster._client.futures[0].cancelled
-
-
-def test_a_scheduler_that_is_gone_interrupts(cluster: DaskEngine) -> None:
-    cluster.close()
-    with pytest.raises(Interrupted, match="scheduler is gone"):
-        cluster.wait(0.0)
-    with pytest.raises(BadInput, match="no Dask scheduler answers at tcp://nowhere: timed out"):
-        DaskEngine("tcp://nowhere", describe=lambda: HERE, cancel_file=str)
+def test_one_cancelled_cell_stops_alone_and_the_end_stops_the_others(tmp_path: Path) -> None:
+    here = LocalEngine(HERE, env={}, cancelled=lambda cell: cell == "one")
+    begun = time.monotonic()
+    for name in ("one", "two"):
+        waits = task(tmp_path, "print('here', flush=True); import time; time.sleep(60)", cell=name)
+        here.submit(replace(waits, log=str(tmp_path / name)))
+    (first,) = here.wait(30.0)
+    assert (first.cell, first.code, first.why) == ("one", 3, "cancelled")
+    here.close()
+    (second,) = here.wait(0.0)
+    assert (second.cell, second.code, second.why) == ("two", 3, "cancelled")
+    assert time.monotonic() - begun < 55, "neither slept to its end"
 
 
 def test_a_worker_runs_its_own_python_and_watches_for_the_cancel_file(tmp_path: Path) -> None:

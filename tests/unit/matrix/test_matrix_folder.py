@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import time
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from rekindle.errors import BadInput, WorkspaceBusy
 from rekindle.matrix.engine import Ending
 from rekindle.matrix.ledger import (
     DEAD_AFTER_SECONDS,
+    HEARTBEAT_SECONDS,
     CellFolder,
     Decision,
     DirectoryLedger,
@@ -30,7 +33,7 @@ from rekindle.matrix.ledger import (
     read_owner,
 )
 from rekindle.model.document import encode
-from rekindle.model.matrix import CellState, Defaults
+from rekindle.model.matrix import CellState, Defaults, Stage
 
 CELL = cell(1)
 
@@ -107,12 +110,13 @@ def test_a_killed_owner_is_noticed_and_taken_over(folder: CellFolder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("age", "held"), [(0.0, True), (DEAD_AFTER_SECONDS - 1, True), (DEAD_AFTER_SECONDS + 1, False)]
+    ("age", "held"), [(0.0, True), (DEAD_AFTER_SECONDS - 1, True), (DEAD_AFTER_SECONDS, False), (61.0, False)]
 )
 def test_an_owner_on_another_machine_lives_while_its_heart_beats(folder: CellFolder, age: float, held: bool) -> None:
     folder.owner_file.write_bytes(encode(Owner(host="elsewhere", pid=1, since=0.0)))
     (folder.place / ".lock").touch()
-    now = folder.owner_file.stat().st_mtime + age
+    os.utime(folder.owner_file, (1e9, 1e9))
+    now = 1e9 + age
     assert is_held(folder, clock=lambda: now) is held
     if held:
         with pytest.raises(WorkspaceBusy), hold_cell(folder, clock=lambda: now):
@@ -121,6 +125,25 @@ def test_an_owner_on_another_machine_lives_while_its_heart_beats(folder: CellFol
         with hold_cell(folder, clock=lambda: now) as before:
             assert before is not None
             assert before.host == "elsewhere"
+
+
+def test_a_heart_may_miss_a_few_beats_and_a_minute_of_silence_is_death() -> None:
+    assert 5 * HEARTBEAT_SECONDS < DEAD_AFTER_SECONDS == 60 and HEARTBEAT_SECONDS <= 10
+
+
+def test_nobody_holds_a_cell_whose_lock_or_owner_is_gone(folder: CellFolder) -> None:
+    assert is_held(folder) is False
+    (folder.place / ".lock").touch()
+    assert is_held(folder) is False
+    folder.owner_file.write_bytes(encode(Owner(host=platform.node(), pid=os.getpid(), since=0.0)))
+    assert is_held(folder) is False, "on this machine the lock alone says so"
+
+
+def test_an_owner_whose_file_was_removed_ends_in_peace(folder: CellFolder) -> None:
+    with hold_cell(folder):
+        folder.owner_file.unlink()
+        assert is_held(folder)
+    assert not is_held(folder)
 
 
 def test_an_attempt_that_never_ended_was_lost() -> None:
@@ -168,10 +191,30 @@ def test_a_changed_wheel_is_built_again(folder: CellFolder) -> None:
         wheel_sha256=sha256_of(wheel),
     )
     folder.save(state)
-    assert is_done(CELL, state)
+    assert is_done(CELL, state) is True
+    assert is_done(CELL, msgspec.structs.replace(state, stage="failed")) is False
     assert not ledger(folder.root).decide(CELL, fresh_run=True).build
     wheel.write_bytes(b"two")
+    assert is_done(CELL, state) is False
     assert ledger(folder.root).decide(CELL, fresh_run=True).build
+    wheel.unlink()
+    assert is_done(CELL, state) is False
+    assert is_done(CELL, CellState(id=CELL.id, stage="built")) is False
+
+
+@pytest.mark.parametrize("stage", typing.get_args(Stage))
+def test_a_cell_is_done_when_its_directory_says_it_is_built(folder: CellFolder, stage: Stage) -> None:
+    book = ledger(folder.root)
+    assert book.done(CELL) is False, "nobody touched it"
+    folder.save(CellState(id=CELL.id, stage=stage))
+    assert book.done(CELL) is (stage in ("built", "proven"))
+
+
+def test_a_cell_is_held_while_somebody_works_on_it(folder: CellFolder) -> None:
+    book = ledger(folder.root)
+    with hold_cell(folder):
+        assert book.held(CELL) is True
+    assert book.held(CELL) is False
 
 
 def test_the_command_has_fewer_jobs_after_memory_ran_out(folder: CellFolder) -> None:

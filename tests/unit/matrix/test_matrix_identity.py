@@ -71,6 +71,16 @@ def test_every_setting_matters() -> None:
     assert len(found) == len(changes) + 1
 
 
+def test_a_pin_of_python_itself_is_its_axis_not_its_tree() -> None:
+    made = plan()
+    assert made.build is not None
+    pinned = [
+        msgspec.structs.replace(made, build=msgspec.structs.replace(made.build, pins={"numpy": "2", **pin}))
+        for pin in ({}, {"python": "3.11"}, {"python": "3.12"})
+    ]
+    assert len({ids(each) for each in pinned}) == 1
+
+
 def test_names_are_for_people() -> None:
     assert cell_name({"torch": "2.6.0", "python": "3.11", "archs": "5.0;6.1"}, "torch") == "torch-2.6.0-py3.11-5.0;6.1"
     assert cell_name({"python": "3.11", "card": "GTX 1080"}, "spark") == "spark-py3.11-GTX_1080"

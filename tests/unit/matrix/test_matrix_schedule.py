@@ -24,7 +24,9 @@ HERE = Worker(name="a", system="linux-x86_64", memory_gib=8.0, cuda=("11.8.89",)
         ({"memory_gib": 8.0}, True),
         ({"memory_gib": 8.1}, False),
         ({"cuda": "11.8"}, True),
+        ({"cuda": "11.8.0"}, True),
         ({"cuda": "11.7"}, False),
+        ({"cuda": "11.80"}, False),
         ({"python": "3.11"}, True),
         ({"python": "3.1"}, False),
         ({"python": "3.12"}, False),
@@ -70,6 +72,8 @@ def test_what_needs_another_cell_waits_for_it() -> None:
 def test_slots_are_not_overbooked() -> None:
     cells = [cell(n) for n in range(10)]
     assert len(place(cells, {"a": 2, "b": 1})) == 3
+    assert [worker for _, worker in place(cells, {"a": 0, "b": 1, "c": -1})] == ["b"]
+    assert place(cells, {"a": 0}) == place(cells, {}) == []
 
 
 def test_chains_cost_less_after_the_first() -> None:

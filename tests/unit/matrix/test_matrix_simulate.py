@@ -6,12 +6,15 @@ import math
 import random
 import statistics
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from matrix_mini import cell
 
 from rekindle.errors import BadInput
+from rekindle.matrix import simulate as simulation
 from rekindle.matrix.engine import Task
+from rekindle.matrix.run import Loop
 from rekindle.matrix.simulate import World, model_workers, simulate
 
 
@@ -50,9 +53,9 @@ def test_a_worker_that_died_is_away_for_a_while() -> None:
     world.submit(Task(cell=cells(1)[0].id, argv=(), worker=names[0]))
     assert [ending.why for ending in world.wait(1.0)] == ["lost"]
     assert [worker.name for worker in world.workers()] == names[1:]
-    world.wait(59.0)
+    assert world.wait(59.0) == []
     assert [worker.name for worker in world.workers()] == names[1:]
-    world.wait(1.0)
+    assert world.wait(1.0) == []
     assert [worker.name for worker in world.workers()] == names
 
 
@@ -94,7 +97,7 @@ def test_a_cell_that_does_not_compile_ends_before_its_time(monkeypatch: pytest.M
     monkeypatch.setattr(world._random, "random", lambda: next(dice))
     world.submit(Task(cell=one.id, argv=(), worker="w0000"))
     assert [(ending.code, ending.seconds) for ending in world.wait(1.0)] == [(0, 250.0)]
-    assert not world.decide(one, fresh_run=False).build and not world.built
+    assert world.decide(one, fresh_run=False) == (False, "it does not compile", 1) and not world.built
 
 
 def test_the_same_seed_is_the_same_world_whose_estimates_are_off_by_a_fifth() -> None:
@@ -143,7 +146,9 @@ def test_every_system_of_a_table_has_workers_and_most_have_those_with_most_work(
     assert "--workers 2" in (refused.value.remedy or "")
 
 
-@pytest.mark.parametrize(("minutes", "shares"), [((30, 30), (2, 2)), ((50, 20), (5, 2)), ((20, 50), (2, 5))])
+@pytest.mark.parametrize(
+    ("minutes", "shares"), [((30, 30), (2, 2)), ((50, 20), (5, 2)), ((20, 50), (2, 5)), ((1, 3), (2, 6))]
+)
 def test_workers_are_shared_by_the_work_that_waits(minutes: tuple[int, int], shares: tuple[int, int]) -> None:
     both = [cell(n, tree=n, minutes=minutes[n], system=f"system-{n}") for n in (0, 1)]
     held = Counter(worker.system for worker in model_workers(both, sum(shares)))
@@ -158,3 +163,31 @@ def test_losses_are_told_in_hours() -> None:
     made = simulate(cells(100), 10, failure_rate=0.3)
     assert made.failures > 10
     assert 0 < made.lost_hours <= round(made.failures * 120 / 3600, 3)
+
+
+def test_what_is_told_is_what_became_of_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same world by hand: hours of three digits, and the loop's own time on this machine's processor."""
+    some = cells(100)
+    world = World(some, 10, failure_rate=0.9, broken=0.0, seed=3)
+    bound = world.lower_bound()
+    Loop(some, world, world, lambda: world.now_seconds, wait_seconds=math.inf).run()
+    moments = iter((10.0, 12.34567))
+    monkeypatch.setattr(simulation, "time", SimpleNamespace(process_time=lambda: next(moments)))
+    made = simulate(some, 10, failure_rate=0.9, seed=3)
+    assert made.lost_hours == round(world.lost_seconds / 3600, 3) > 10
+    assert made.makespan_hours == round(world.now_seconds / 3600, 3) > 10
+    assert made.ratio == round(world.now_seconds / bound, 3) > 1
+    assert (made.failures, made.scheduler_cpu_seconds) == (world.failures, 2.346)
+
+
+def test_where_nothing_is_broken_everything_compiles_whatever_the_dice_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Zeros(random.Random):
+        def random(self) -> float:
+            return 0.0
+
+        def lognormvariate(self, mu: float = 0.0, sigma: float = 1.0) -> float:
+            return 1.0
+
+    monkeypatch.setattr(simulation, "random", SimpleNamespace(Random=Zeros))
+    assert simulate(cells(5), 2, failure_rate=0.0, broken=0.0).built == 5
+    assert simulate(cells(5), 2, failure_rate=0.0, broken=0.001).unbuilt == 5

@@ -109,7 +109,10 @@ def test_a_value_is_a_short_text(tmp_path: Path, length: int, fits: bool) -> Non
 def test_a_misspelt_axis_is_told_its_name(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
         read_table(table(tmp_path, 'project = "spark"\n[axes]\npython = ["3.11"]\nvarient = ["cpu"]\n'))
-    assert "variant" in (caught.value.remedy or "")
+    assert caught.value.remedy == "did you mean 'variant'?"
+    with pytest.raises(BadInput) as caught:
+        read_table(table(tmp_path, 'project = "spark"\n[axes]\npython = ["3.11"]\nzebra = ["cpu"]\n'))
+    assert caught.value.remedy == "axes are torch, python, variant, archs, card, cpu, system"
 
 
 def test_a_million_cells_are_refused_with_their_count(tmp_path: Path) -> None:

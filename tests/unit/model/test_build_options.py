@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from rekindle.errors import BadInput
-from rekindle.model.build_options import MIN_MEMORY_BYTES, BuildOptions, memory_budget, most_jobs
+from rekindle.model.build_options import MIN_MEMORY_BYTES, BuildOptions, CompilerOptions, memory_budget, most_jobs
+from rekindle.model.farm import CHECKED_ONE_IN
 
 
 def test_the_next_python_does_not_clean_away_what_the_first_built() -> None:
@@ -50,3 +51,50 @@ def test_jobs_by_hand_win_over_the_setting() -> None:
     assert most_jobs(2, (("MAX_JOBS", "7"),)) == 2
     assert most_jobs(None, (("MAX_JOBS", "7"),)) == 7
     assert most_jobs(None, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (BuildOptions(farm=""), None),
+        (BuildOptions(farm="/f", launcher="sccache"), None),
+        (BuildOptions(farm="", launcher="ccache"), "a farm is sccache's, not ccache's"),
+        (BuildOptions(farm="/f", launcher="distcc"), "a farm is sccache's, not distcc's"),
+        (BuildOptions(farm_check=0), None),
+        (BuildOptions(farm_check=1), None),
+        (BuildOptions(farm_check=-1), "--farm-check is 0"),
+    ],
+)
+def test_a_farm_is_one_of_sccache_and_may_be_checked(options: BuildOptions, words: str | None) -> None:
+    if words is None:
+        options.check()
+    else:
+        with pytest.raises(BadInput, match=words):
+            options.check()
+
+
+def test_what_the_help_says_of_checking_a_farm_is_so() -> None:
+    assert f"default: {CHECKED_ONE_IN})" in (CompilerOptions.__doc__ or "")
+
+
+@pytest.mark.parametrize(
+    ("target", "targets"), [(None, ()), ("", ()), ("c10", ("c10",)), (" a , b,,", ("a", "b")), (",", ())]
+)
+def test_targets_stand_with_commas_between_them(target: str | None, targets: tuple[str, ...]) -> None:
+    assert BuildOptions(target=target).targets == targets
+
+
+@pytest.mark.parametrize(
+    ("jobs", "settings", "most"),
+    [(1, (), 1), (None, (("MAX_JOBS", "1"),), 1), (None, (("MAX_JOBS", ""),), None), (3, (("MAX_JOBS", "x"),), 3)],
+)
+def test_one_job_is_enough_and_a_setting_counts_where_nothing_else_is_said(
+    jobs: int | None, settings: tuple[tuple[str, str], ...], most: int | None
+) -> None:
+    assert most_jobs(jobs, settings) == most
+
+
+@pytest.mark.parametrize(("jobs", "setting"), [(0, "4"), (-1, "4"), (None, "0"), (None, "-1"), (None, "1.5")])
+def test_no_jobs_at_all_are_refused_wherever_they_are_said(jobs: int | None, setting: str) -> None:
+    with pytest.raises(BadInput):
+        most_jobs(jobs, (("MAX_JOBS", setting),))

@@ -23,6 +23,8 @@ def python(path: str, **more: object) -> Interpreter:
         (python("/home/a/.pyenv/versions/3.11.7/bin/python"), "pyenv"),
         (python("/home/a/.local/share/uv/python/cpython-3.11/bin/python3"), "uv"),
         (python(r"C:\Program Files\WindowsApps\PythonSoftwareFoundation.Python.3.11\python.exe"), "store"),
+        (python(r"C:\Users\a\AppData\Local\Microsoft\WindowsApps\python3.exe"), "store"),
+        (python(r"C:\x\PythonSoftwareFoundation.Python.3.11_qbz5n2kfra8p0\python.exe"), "store"),
         (python(r"C:\Python311\python.exe"), "python.org"),
         (python("/srv/python/bin/python3"), "local"),
     ],
@@ -47,6 +49,16 @@ def test_its_tags() -> None:
 )
 def test_the_version_that_was_asked_for(version: str, fits: bool) -> None:
     assert is_version(version) and python("p").is_of(version) is fits
+
+
+@pytest.mark.parametrize("text", [None, "", "python3", "/usr/bin/python3.11", "3.11.7.1", "3.", "t", "3.11x", "v3.11"])
+def test_anything_else_names_an_interpreter(text: str | None) -> None:
+    assert is_version(text) is False
+
+
+def test_only_one_without_the_global_lock_is_free_threaded() -> None:
+    free = python("p", version="3.13.0", gil_disabled=True)
+    assert [free.is_of(wish) for wish in ("3.13t", "3t", "3.13", "3.14t")] == [True, True, False, False]
 
 
 def test_what_is_no_answer_says_why() -> None:

@@ -22,6 +22,7 @@ def test_a_page_among_many_shows_no_brand_and_what_is_known_about_it() -> None:
 
 
 def test_a_page_stands_alone_unless_it_shares_its_style() -> None:
+    assert ":root {" in report_style() and "@media print" in report_style(), "the colours and the components"
     alone = page("a & b", "<p>body</p>", more_style="x {}")
     assert f"<style>\n{report_style()}x {{}}</style>" in alone and "<link" not in alone and "<script" not in alone
     assert "<title>a &amp; b – Rekindle</title>" in alone and "<main>\n<p>body</p>\n</main>" in alone
