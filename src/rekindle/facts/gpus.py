@@ -117,7 +117,7 @@ def find_products(text: str, facts: Facts) -> list[Product]:
         return exact
     if not any(token.isdigit() for token in asked.core):
         return []
-    near = [(s, p) for s, p in table if not s.line or not asked.line or asked.line <= s.line or s.line <= asked.line]
+    near = [(s, p) for s, p in table if s.line & asked.line in (s.line, asked.line)]
     bare = tuple(token for token in asked.full if token not in _LINES)
     if same := [p for s, p in near if tuple(token for token in s.full if token not in _LINES) == bare]:
         return same
@@ -149,8 +149,8 @@ def _suggest_names(text: str, facts: Facts) -> list[str]:
     spelt = {re.sub(r"[^a-z0-9+]+", "", product.name.lower()): product.name for _, product in spelled}
     spelt |= {"".join(spelling.full): product.name for spelling, product in spelled}
     key = re.sub(r"[^a-z0-9+]+", "", text.lower())
-    near = difflib.get_close_matches(key, spelt, n=3, cutoff=0.7)
-    near += difflib.get_close_matches("".join(asked.full), spelt, n=3, cutoff=0.7)
+    near = difflib.get_close_matches(key, spelt, cutoff=0.7)
+    near += difflib.get_close_matches("".join(asked.full), spelt, cutoff=0.7)
     return list(dict.fromkeys(spelt[name] for name in near))[:4]
 
 
@@ -201,7 +201,7 @@ def _readings(text: str) -> Iterator[str]:
     if share := _VGPU.fullmatch(text):
         yield share[1]
         yield share[1].rstrip(string.ascii_letters)
-    elif _maker_of(text) in (None, "nvidia") and not spell(text).line and len(spell(text).core) <= 2:
+    elif _maker_of(text) in (None, "nvidia") and not spell(text).line:
         yield from (f"GeForce {word} {' '.join(spell(text).core)}" for word in ("GTX", "RTX", "GT"))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from rekindle.facts import tables
 from rekindle.facts.tables import HERE, parse_toml
 
 
@@ -45,3 +48,23 @@ def test_no_place_for_a_cache_is_no_reason_to_fail(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "file"))
     assert parse_toml(b"a = 1", "x") == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("system", "env", "folder"),
+    [
+        ("posix", {"XDG_CACHE_HOME": "{}/a/b"}, "a/b/rekindle/facts"),
+        ("posix", {}, ".cache/rekindle/facts"),
+        ("nt", {"LOCALAPPDATA": "{}/a/b"}, "a/b/rekindle/Cache/facts"),
+        ("nt", {}, "AppData/Local/rekindle/Cache/facts"),
+    ],
+)
+def test_the_cache_lies_where_the_system_keeps_caches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, env: dict[str, str], folder: str
+) -> None:
+    given = {name: value.format(tmp_path) for name, value in env.items()}
+    monkeypatch.setattr(tables, "os", SimpleNamespace(name=system, environ=given, getpid=os.getpid))
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    parse_toml(b"a = 1", "x")
+    (kept,) = tmp_path.rglob("*.msgpack")
+    assert kept.parent == tmp_path / folder

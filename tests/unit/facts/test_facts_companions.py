@@ -42,6 +42,19 @@ def test_what_exists(
         assert (each.why is None) == (each.exists is True)
 
 
+def test_where_a_companion_is_missing_is_said() -> None:
+    index = paired_companions(FACTS, "1.0.0", "cpu", "linux_aarch64", "3.7")[0]
+    pypi = paired_companions(FACTS, "1.0.0", "cpu", "linux_aarch64", "3.7", pypi=True)[0]
+    assert index.why == "The cpu index has no torchvision 0.2.1 for linux aarch64."
+    assert pypi.why == "PyPI has no torchvision 0.2.1 for linux aarch64."
+
+
+def test_an_index_is_meant_unless_pypi_is_said() -> None:
+    found = paired_companions(FACTS, "1.0.0", "cu118", "linux_x86_64", "3.7")[0]
+    assert (found.exists, found.why) == (None, "Whether the cu118 index has torchvision 0.2.1 is not known.")
+    assert paired_companions(FACTS, "1.0.0", "cu118", "linux_x86_64", "3.7", pypi=True)[0].exists
+
+
 def test_the_versions_are_those_of_the_release_and_every_release_finds_its_row() -> None:
     for torch, release in FACTS.torch.release.items():
         found = {each.package: each.version for each in paired_companions(FACTS, torch, "cpu", "linux_x86_64", "3.9")}

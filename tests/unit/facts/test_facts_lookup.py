@@ -130,15 +130,35 @@ def test_a_jetson_goes_by_its_name_alone(name: str) -> None:
     assert find_gpu(name, FACTS).name.startswith("Jetson")
 
 
+def test_a_renamed_chip_goes_by_its_last_name() -> None:
+    assert [str(arch) for arch in find_gpu("sm_101", FACTS).archs] == ["sm_110"]
+
+
+@pytest.mark.parametrize("name", ["Intel Something New", "Arc B999", "UHD Graphics 1"])
+def test_an_intel_gpu_that_no_table_has_is_still_intels(name: str) -> None:
+    assert find_gpu(name, FACTS) == ("intel", name, (), ())
+
+
+@pytest.mark.parametrize(
+    ("typed", "nearest"),
+    [("8800", "GeForce 8800 GTS"), ("GeFors RTX 3050 6GB Laptop GPU9", "GeForce RTX 3050 6GB Laptop GPU")],
+)
+def test_of_many_near_names_four_are_told(typed: str, nearest: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        find_gpu(typed, FACTS)
+    assert refused.value.remedy is not None and refused.value.remedy.startswith(f"did you mean {nearest!r} or ")
+    assert refused.value.remedy.count(" or ") == 3
+
+
 @pytest.mark.parametrize("name", ["nano", "jetson", "agx"])
 def test_a_word_that_many_things_are_called_is_no_jetson(name: str) -> None:
     with pytest.raises(BadInput, match=name):
         find_gpu(name, FACTS)
 
 
-@pytest.mark.parametrize(("first", "newer"), [("sm_", 900), ("gfx", 9900)])
-def test_an_architecture_newer_than_every_known_one_is_believed(first: str, newer: int) -> None:
-    assert str(find_gpu(f"{first}{newer}", FACTS).archs[0]) == f"{first}{newer}"
+@pytest.mark.parametrize("newer", ["sm_130", "sm_900", "gfx1260", "gfx9900"])
+def test_an_architecture_newer_than_every_known_one_is_believed(newer: str) -> None:
+    assert str(find_gpu(newer, FACTS).archs[0]) == newer
     for arch in known_archs(FACTS):
         assert find_gpu(str(arch), FACTS).archs
 
@@ -235,7 +255,7 @@ def test_what_a_plain_install_gives() -> None:
 
 def test_words_without_a_number_are_a_card_only_as_a_whole() -> None:
     assert [product.name for product in find_products(" radeon SERIES", FACTS)] == ["Radeon Series"]
-    assert find_products("Radeon", FACTS) == []
+    assert find_products("Radeon", FACTS) == find_products("GeForce Foo", FACTS) == []
 
 
 @pytest.mark.parametrize(
@@ -254,6 +274,7 @@ def test_a_name_without_its_line_is_still_the_one_with_that_memory_and_form(text
 def test_a_number_alone_is_a_geforce() -> None:
     found = find_gpu("1080 ti", FACTS)
     assert found is not None and found.name == "GeForce GTX 1080 Ti"
+    assert find_gpu("4070 ti super", FACTS).name == "GeForce RTX 4070 Ti SUPER"
     with pytest.raises(BadInput):
         find_gpu("1080 ti super", FACTS)
 
