@@ -39,7 +39,7 @@ from rekindle.model.wheelhouse import AddedWheel, Origin, SharedRecord, StoredWh
 LOCK_WAIT_SECONDS = 120.0
 # Beside a wheel: what people shared about it.
 RECORDS = ".proofs.jsonl"
-_CHUNK = 1 << 20
+CHUNK = 1 << 20
 
 
 class Wheelhouse:
@@ -182,7 +182,7 @@ def copy_whole(source: Path, target: Path, progress: Progress) -> tuple[str, int
     digest, done = hashlib.sha256(), 0
     with file, target.open("xb") as writing:
         total = os.fstat(file.fileno()).st_size
-        while chunk := file.read(_CHUNK):
+        while chunk := file.read(CHUNK):
             digest.update(chunk)
             writing.write(chunk)
             done += len(chunk)
