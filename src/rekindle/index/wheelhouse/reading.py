@@ -215,7 +215,7 @@ def _check_metadata(raw: bytes, name: WheelName) -> str | None:
 def _check_record(wheel: WheelZip, members: dict[str, Member], progress: Progress) -> None:
     """Every member against its hash; that each of them has one was checked before it was opened."""
     rows = wheel.record or {}
-    total, done = sum(member.size for member in members.values()) or 1, 0
+    total, done = sum(member.size for member in members.values()), 0
     for name, member in members.items():
         if name in wheel.unlisted:
             continue
