@@ -138,6 +138,10 @@ def test_a_free_threaded_python_meets_what_a_wheel_requires() -> None:
             "no-kernel-image", "has no code for gfx1031",
         ),
         (
+            {"sass": (), "gfx": ("gfx1030",), "rocm": "6.2", "systems": ("any", "linux")}, "gfx1031", {}, True,
+            "gpu-override", "runs there under HSA_OVERRIDE_GFX_VERSION=10.3.0",
+        ),
+        (
             {"sass": (), "gfx": ("gfx1030",), "rocm": "6.2", "systems": ("any", "windows")}, "gfx1031", {}, False,
             "no-kernel-image", "has no code for gfx1031",
         ),
