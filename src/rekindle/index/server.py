@@ -26,7 +26,7 @@ from rekindle.compat.proofs import LIST
 from rekindle.errors import BadInput
 from rekindle.index.pages.simple import content_type
 from rekindle.index.wheelhouse.listing import LIST_FILE
-from rekindle.index.wheelhouse.store import Wheelhouse
+from rekindle.index.wheelhouse.store import CHUNK, Wheelhouse
 from rekindle.model.toml import read_beside
 
 PUBLIC = ("simple", "wheels", "wheel", "grafts", "variants", "variant", "catalogue.json", "index.html", LIST_FILE, LIST)
@@ -34,8 +34,7 @@ TIMEOUT_SECONDS = 30
 JSON = "application/vnd.pypi.simple.v1+json"
 _PLAIN_HTML = "text/html; charset=utf-8"
 _TABLES = read_beside(__file__, "server.toml", dict[str, dict[str, str]])
-_CHUNK = 1 << 20
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_RANGE = re.compile(r"bytes=(?!-$)(\d{0,90})-(\d{0,90})")
 MAX_CONNECTIONS = 64
 MAX_PER_CLIENT = 32
 HEAD_SECONDS = 10.0
@@ -66,28 +65,30 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.requests += 1
-        parts, root = split_path(self.path), self.server.house.root
-        path = None if parts is None else root.joinpath(*(parts or ["index.html"]))
-        form = None
-        if path and parts and ("simple" in parts[:2] or parts[0] == "wheel") and path.is_dir():
-            if not urlsplit(self.path).path.endswith("/"):
-                self._send_head(HTTPStatus.MOVED_PERMANENTLY, {"Location": f"/{'/'.join(parts)}/"}, 0)
-                return
-            form = choose_form(self.headers.get("Accept")) if parts[0] != "wheel" else None
-            path = path / ("index.json" if form == JSON else "index.html")
-        elif path and not parts and not path.is_file():
-            # Whoever types the bare address is a person.
-            page = "/wheel/" if (root / "wheel" / "index.html").is_file() else "/simple/"
-            self._send_head(HTTPStatus.FOUND, {"Location": page}, 0)
-            return
+        parts, root, form = split_path(self.path), self.server.house.root, None
         try:
+            if parts is None:
+                raise FileNotFoundError(self.path)
+            path = root.joinpath(*(parts or ["index.html"]))
+            if parts and (path / "index.html").is_file():
+                if not urlsplit(self.path).path.endswith("/"):
+                    self._send_head(HTTPStatus.MOVED_PERMANENTLY, {"Location": f"/{'/'.join(parts)}/"}, 0)
+                    return
+                form = choose_form(self.headers.get("Accept")) if parts[0] != "wheel" else None
+                path = path / ("index.json" if form == JSON else "index.html")
+            elif not parts and not path.is_file():
+                # Whoever types the bare address is a person.
+                page = "/wheel/" if (root / "wheel" / "index.html").is_file() else "/simple/"
+                self._send_head(HTTPStatus.FOUND, {"Location": page}, 0)
+                return
             # Only what really lies inside the wheelhouse, whatever links say.
-            if path is None or not path.resolve().is_relative_to(root.resolve()) or not path.is_file():
+            if not path.resolve().is_relative_to(root.resolve()) or not path.is_file():
                 raise FileNotFoundError(self.path)
             file = path.open("rb")
         except OSError:
-            self._send_head(HTTPStatus.NOT_FOUND, {"Content-Type": "text/plain; charset=utf-8"}, 14)
-            self._send_bytes(io.BytesIO(b"404 Not Found\n"), range(14))
+            said = b"404 Not Found\n"
+            self._send_head(HTTPStatus.NOT_FOUND, {"Content-Type": "text/plain; charset=utf-8"}, len(said))
+            self._send_bytes(io.BytesIO(said), range(len(said)))
             return
         with file:
             self._send_file(file, form or content_type(path.name), {"Vary": "Accept"} if form else {})
@@ -123,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
         file.seek(span.start)
         left = len(span)
         self.server.connections.answers(self.connection, left)
-        while left and (chunk := file.read(min(left, _CHUNK))):
+        while left and (chunk := file.read(min(left, CHUNK))):
             self.wfile.write(chunk)
             left -= len(chunk)
         if left:  # the file shrank under us: the promised length cannot be kept
@@ -146,9 +147,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 class Server(ThreadingHTTPServer):
     """A thread per connection, within :class:`OpenConnections`'s limits."""
-
-    daemon_threads = True
-    allow_reuse_address = True
 
     def __init__(self, address: tuple[str, int], house: Wheelhouse) -> None:
         if ":" in address[0]:
@@ -285,8 +283,8 @@ class OpenConnections:
 
 def parse_range(header: str | None, size: int) -> range | None:
     """The bytes asked for; none of them outside the file (416). None for no range, several or nonsense: all is sent."""
-    match = _RANGE.fullmatch((header or "").strip()) if header and len(header) < 100 else None
-    if not match or match[0] == "bytes=-":
+    match = _RANGE.fullmatch((header or "").strip())
+    if not match:
         return None
     first, last = match[1], match[2]
     if not first:

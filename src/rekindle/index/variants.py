@@ -108,7 +108,7 @@ def _with_own_label(variant: Variant, row: WheelRow, labels: dict[tuple[str, str
     release = (row.project, Version(row.version).public)
     if labels.setdefault((*release, variant.label), variant.properties) == variant.properties:
         return variant
-    digest = hashlib.sha256(json.dumps(variant.properties, sort_keys=True).encode()).hexdigest()[:6]
+    digest = hashlib.sha256(json.dumps(variant.properties).encode()).hexdigest()[:6]
     other = variant._replace(label=f"{variant.label}_{digest}")
     labels[(*release, other.label)] = other.properties
     return other
@@ -127,14 +127,13 @@ def _refresh_variant(
     record = place.with_name(f"{file}.variant.json")
     kept = load_kept(record, VariantRecord)
     # The plain wheel by name and digest, and the signed statement about it, where there is one.
-    origin = {"variant_of.json": json.dumps({"file": row.file, "sha256": row.sha256}, sort_keys=True).encode() + b"\n"}
+    origin = {"variant_of.json": json.dumps({"file": row.file, "sha256": row.sha256}).encode() + b"\n"}
     statement = house.wheel(row.project, row.file).with_name(f"{row.file}.provenance")
     if row.provenance and statement.is_file():
         origin["variant_of.provenance"] = statement.read_bytes()
     digest = hashlib.sha256(b"".join(origin.values())).hexdigest()
     wanted: dict[str, Any] = {"plain_sha256": row.sha256, "origin": digest, **shared_fields(variant, VariantRecord)}
-    same = kept is not None and all(getattr(kept, name) == value for name, value in wanted.items())
-    if kept is None or not same or not place.is_file():
+    if kept is None or any(getattr(kept, name) != value for name, value in wanted.items()) or not place.is_file():
         record.unlink(missing_ok=True)
         content = write_variant(house.wheel(row.project, row.file), place, variant, origin)
         write_atomically(place.with_name(f"{file}.metadata"), content)
@@ -256,7 +255,7 @@ def variants_of(row: WheelRow, facts: Facts) -> tuple[Variant, ...]:
     if old:
         if ends := [end for sm in old if (end := last_cuda(sm, side, facts))]:
             # An upper bound is exclusive: the first version that is too new.
-            major, last = max(ends, key=key).split(".")[:2]
+            major, last = max(ends, key=key).split(".")
             nvidia["cuda_version_upper_bound"] = [f"{major}.{int(last) + 1}"]
         names = " ".join(map(str, old))
         note = f"{names}: bound by the driver alone; installers see no compute capability below {first.dotted}"

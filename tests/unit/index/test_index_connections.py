@@ -31,7 +31,9 @@ class Door:
     def enter(self, client: str, *, served: bool = False) -> Line | None:
         line = Line()
         self.now += 1
-        if not self.open.enter(plug(line), client):
+        let_in = self.open.enter(plug(line), client)
+        assert isinstance(let_in, bool)
+        if not let_in:
             return None
         if served:
             self.open.answers(plug(line))
@@ -94,3 +96,44 @@ def test_a_head_that_does_not_come_and_an_answer_that_is_not_taken(monkeypatch: 
     door.now += 0.1
     door.open.sweep()
     assert not served.up
+
+
+def test_an_answer_without_a_body_gets_no_time_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    door = Door(monkeypatch)
+    monkeypatch.setattr(server, "SLOWEST_BYTES_PER_SECOND", 1)
+    short, long = door.enter("a", served=True), door.enter("b")
+    assert short and long
+    door.open.answers(plug(long), 1)
+    began = door.now - 1
+    for seconds, up in ((0, (True, True)), (0.5, (False, True)), (2, (False, True)), (2.5, (False, False))):
+        door.now = began + ANSWER_SECONDS + seconds
+        door.open.sweep()
+        assert (short.up, long.up) == up, seconds
+
+
+def test_one_that_is_not_known_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been hung up while its thread still worked."""
+    door, gone = Door(monkeypatch), Line()
+    for call in (door.open.awaits, door.open.answers, door.open.leave):
+        call(plug(gone))
+    door.now += HEAD_SECONDS + ANSWER_SECONDS + 10
+    door.open.sweep()
+    assert gone.up
+
+
+def test_a_line_that_is_broken_already_loses_its_place_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(Line):
+        def shutdown(self, how: int) -> None:
+            raise OSError("not connected")
+
+    door, broken = Door(monkeypatch, connections=1), Broken()
+    assert door.open.enter(plug(broken), "a") is True and door.enter("b")
+
+
+def test_the_limit_of_a_client_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    door = Door(monkeypatch, connections=4, per_client=2)
+    others = [door.enter("b"), door.enter("c")]
+    mine = [door.enter("a"), door.enter("a")]
+    assert all(line and line.up for line in (*others, *mine)), "up to both limits nobody gives way"
+    assert door.enter("a") and [line and line.up for line in mine] == [False, True]
+    assert all(line and line.up for line in others)

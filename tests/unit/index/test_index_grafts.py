@@ -170,3 +170,23 @@ def test_a_full_disk_leaves_the_house_as_it_was(house: Path, tmp_path: Path, mon
         assert (house / "grafts/index.json").read_bytes() == before
         assert not list((house / ".incoming").iterdir())
     assert api.index_add(str(house), [str(file)]).wheels[0].state == "added"
+
+
+def test_a_graft_that_was_lost_is_put_back_and_others_stay_listed(house: Path, tmp_path: Path) -> None:
+    (tmp_path / "second").mkdir()
+    second = make_graft(tmp_path / "second", name="a-second.graft")
+    assert api.index_add(str(house), [str(second)]).wheels[0].state == "added"
+    names = [row.file for row in load_grafts(str(house))]
+    assert names == ["a-second.graft", "torch-2.12.1.sm_75.graft"]
+    (row, other) = load_grafts(str(house))
+    good = (house / row.url).read_bytes()
+    (house / row.url).unlink()
+    added = api.index_add(str(house), [str(second)]).wheels[0]
+    assert (added.state, added.sha256, added.bytes) == ("added", row.sha256, row.bytes)
+    assert (house / row.url).read_bytes() == good and [each.file for each in load_grafts(str(house))] == names
+    # A file that no list names is none of the house's.
+    listed = house / "grafts" / "index.json"
+    listed.unlink()
+    assert load_grafts(str(house)) == ()
+    assert api.index_add(str(house), [str(second)]).wheels[0].state == "added"
+    assert [each.file for each in load_grafts(str(house))] == ["a-second.graft"] and (house / other.url).is_file()

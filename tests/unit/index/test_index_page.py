@@ -35,10 +35,12 @@ from rekindle.index.pages.grid import (
     products,
     questions,
 )
-from rekindle.index.pages.page import _judge_kinds, make_matrix, render_page
+from rekindle.index.pages.page import _judge_kinds, cell, make_matrix, render_page
+from rekindle.model.arch import parse_gfx_code, parse_gpu_arch, parse_sm
+from rekindle.model.facts import Platform
 from rekindle.model.plan import Plan, Reason, Wish
 from rekindle.model.version import key
-from rekindle.model.wheelhouse import WheelRow
+from rekindle.model.wheelhouse import RowProof, WheelRow
 from rekindle.plan.question import PlanMemory
 
 GPUS = ("none", "sm_35", "sm_120", "gfx1031")
@@ -287,3 +289,153 @@ def test_a_kind_of_wheel_runs_cannot_be_told_or_is_left_out() -> None:
     (found,) = _judge_kinds(kinds, ("sm_86",))
     assert {number: row[0] for number, row in found.items()} == {"0": 1, "2": 0}
     assert [row[0] for row in _judge_kinds(kinds, ("none",))[0].values()] == [1, 1, 1]
+
+
+def test_the_matrix_says_how_each_published_wheel_runs() -> None:
+    facts = load_facts()
+
+    def told(torch: str, name: str, platform: Platform, card: str) -> str:
+        (flavour,) = [row for row in facts.wheels.flavour if (row.torch, row.name) == (torch, name)]
+        return cell(flavour, platform, parse_gpu_arch(card), facts)
+
+    assert told("2.9", "cu130", "linux_x86_64", "sm_75") == "h"
+    assert told("2.9", "cu130", "linux_x86_64", "sm_89") == "s", "code of the same major"
+    assert told("2.9", "cu130", "linux_x86_64", "sm_61") == "-"
+    assert told("2.1", "cu121", "linux_x86_64", "sm_61") == "s"
+    assert told("1.11", "rocm4.5.2", "linux_x86_64", "gfx1031") == "o", "under the override"
+    assert told("2.8", "rocm6.4", "linux_x86_64", "gfx900") == "-", "its libraries have nothing for it"
+    assert told("2.10", "rocm7.1", "linux_x86_64", "gfx1150") == "h"
+    assert told("2.10", "rocm7.1", "linux_x86_64", "sm_75") == "-"
+
+
+def test_a_cell_for_every_way_a_wheel_may_run() -> None:
+    facts = load_facts()
+    (plain,) = [row for row in facts.wheels.flavour if (row.torch, row.name) == ("2.9", "cu130")]
+    (amd,) = [row for row in facts.wheels.flavour if (row.torch, row.name) == ("2.10", "rocm7.1")]
+
+    def told(card: str, *sm: str) -> str:
+        wheel = msgspec.structs.replace(plain, sm={"linux_x86_64": sm})
+        return cell(wheel, "linux_x86_64", parse_gpu_arch(card), facts)
+
+    assert told("sm_86", "8.6") == "h" and told("sm_89", "8.6") == "s" and told("sm_90", "8.6+PTX") == "j"
+    assert told("sm_90", "8.6") == "-" and told("sm_90") == "u"
+    assert told("sm_61", "6.1") == "c", "its kernels run, its cuDNN has nothing for the card"
+    assert told("sm_70", "5.0+PTX") == "c"
+    switched = msgspec.structs.replace(amd, gfx={"linux_x86_64": (parse_gpu_arch("gfx90a:xnack+"),)})
+    assert cell(switched, "linux_x86_64", parse_gpu_arch("gfx90a:xnack+"), facts) == "h"
+    assert cell(switched, "linux_x86_64", parse_gpu_arch("gfx90a"), facts) == "u"
+    generic = msgspec.structs.replace(amd, gfx={"linux_x86_64": (parse_gfx_code("gfx11-generic"),)})
+    assert cell(generic, "linux_x86_64", parse_gpu_arch("gfx1100"), facts) == "s"
+
+
+def test_the_matrix_names_the_toolkit_of_each_row() -> None:
+    matrix = make_matrix(load_facts(), ("sm_86",), ("gfx1030",))
+    cuda = {row[1]: row[2] for row in matrix["nvidia"]["linux"]}
+    rocm = {row[1]: row[2] for row in matrix["amd"]["linux"]}
+    assert cuda["cu128"] == "12.8" and rocm["rocm6.4"] == "6.4"
+    assert not [row for row in matrix["amd"]["windows"] if row[1].startswith("cu")]
+    assert all(len(row[4]) == 1 for row in matrix["nvidia"]["linux"])
+
+
+def test_the_page_holds_the_wheels_newest_first_and_the_cards_that_wheels_are_made_for() -> None:
+    def wheel(version: str, file: str) -> WheelRow:
+        return WheelRow(
+            file=file, url="", project="torch", version=version, bytes=1, sha256="0", metadata_sha256="0", added=""
+        )
+
+    rows = [wheel("2.9", "b"), wheel("2.10", "c"), wheel("2.9", "a"), wheel("none", "d")]
+    gpus = ("none", "sm_21", "sm_30", "sm_120", "gfx1031", "xe_dg2")
+    page, cards = render_page(load_facts(), Grid(gpus), rows, base="https://h/")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    assert found
+    data = json.loads(found[1])
+    assert [row[0] for row in data["wheels"]["rows"]] == ["c", "b", "a", "d"]
+    assert data["matrix"]["nvidia"]["columns"] == ["sm_30", "sm_120"] and data["matrix"]["amd"]["columns"] == [
+        "gfx1031"
+    ]
+    assert (data["base"], len(data["cards"])) == ("https://h/", cards) and cards > 0
+    assert len(data["verdicts"]) == len(gpus) and data["archs"] == list(gpus)
+
+
+def test_a_wheel_is_shelved_with_what_the_page_shows_of_it() -> None:
+    def wheel(file: str, **more: object) -> WheelRow:
+        known: dict[str, object] = {
+            "file": file, "url": "", "project": "torch", "version": "1", "bytes": 5, "sha256": "ab", "added": "",
+            "metadata_sha256": "0", "systems": ("linux",), "inspected": True, "sass": ("sm_86",),
+            "ptx": ("compute_90",), **more,
+        }  # fmt: skip
+        return WheelRow(**known)  # type: ignore[arg-type]
+
+    good, bad = RowProof(passed=1, failed=0, skipped=0), RowProof(passed=1, failed=1, skipped=0)
+    rows = [
+        wheel("a", proofs=(good, bad, good)),
+        wheel("b", project="other", pythons=("3.11",)),
+        wheel("c", yanked="bad"),
+        wheel("d"),
+    ]
+    page, _ = render_page(load_facts(), Grid(("none", "sm_86")), rows[::-1], base="")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    assert found
+    data = json.loads(found[1])
+    shelf = {row[0]: row[1:] for row in data["wheels"]["rows"]}
+    shapes = data["wheels"]["shapes"]
+    assert data["wheels"]["projects"] == ["torch", "other"] and [shelf[name][0] for name in "abcd"] == [0, 1, 0, 0]
+    assert [shelf[name][4] for name in "abcd"] == [2, 0, 0, 0] and shelf["a"][1:3] == [5, "ab"]
+    assert shelf["a"][3] == shelf["d"][3] and len({shelf[name][3] for name in "abc"}) == 3 == len(shapes)
+    assert shapes[shelf["b"][3]]["code"] == ["sm_86", "PTX compute_90"] and shapes[shelf["b"][3]]["pythons"] == ["3.11"]
+    assert shapes[shelf["a"][3]]["kind"] == shapes[shelf["b"][3]]["kind"] != shapes[shelf["c"][3]]["kind"]
+    kinds = {str(shapes[shelf[name][3]]["kind"]) for name in "ab"}
+    assert [set(by_kind) for by_kind in data["verdicts"]] == [kinds, kinds], "a withdrawn wheel runs nowhere"
+
+
+def test_architectures_are_listed_by_maker_and_number() -> None:
+    archs = architectures(load_facts())
+    assert archs[0] == "none" and len(set(archs)) == len(archs)
+    kinds = [name.rstrip("0123456789abcdef")[:2] for name in archs[1:]]
+    assert list(dict.fromkeys(kinds)) == ["sm", "gf", "xe"]
+    numbers = [parse_sm(name) for name in archs if name.startswith("sm_")]
+    assert numbers == sorted(numbers) and "sm_87" in archs, "also those of a Jetson"
+
+
+def test_a_name_that_was_sold_with_two_chips_is_offered_with_both() -> None:
+    facts = load_facts()
+    archs = architectures(facts)
+    rows = products(facts, archs)
+    assert rows == sorted(rows, key=lambda row: (row[0], archs[row[1]])) and len(
+        {tuple(row[:2]) for row in rows}
+    ) == len(rows)
+    for name, index, detail in rows:
+        chips = [
+            (chip_name, chip)
+            for table in (facts.nvidia.chip, facts.amd.chip, facts.intel.chip)
+            for chip_name, chip in table.items()
+            if name in chip.products and chip.arch == archs[index]
+        ]
+        assert detail in [f"{chip_name}, {chip.family}" for chip_name, chip in chips]
+    few = products(facts, ("none", "sm_35"))
+    assert few and {row[1] for row in few} == {1}, "cards that the page does not know are left out"
+
+
+def test_questions_about_drivers_are_for_nvidias_cards_alone() -> None:
+    facts = load_facts()
+    asks = driver_questions(("none", "sm_75", "gfx906"), facts)
+    assert {ask.gpu for ask in asks} == {"sm_75"} and {ask.place for ask in asks} == {place.id for place in PLACES}
+    assert all(ask.spoken_driver == f"{ask.driver}.0" and not ask.cpu and not ask.python for ask in asks)
+    assert Ask(gpu="sm_75", place="linux", cpu="", python="").spoken_driver is None
+    spans = driver_spans(("none", "sm_75", "gfx906"), facts)
+    assert all(set(row["cards"]) == {"sm_75"} for row in spans.values())
+    assert [place.side for place in PLACES] == ["linux", "windows", "linux"]
+    kits = spans["linux"]["kits"]
+    assert set(kits) == set(facts.toolkits) and kits["11.8"].startswith("520.") and kits != spans["windows"]["kits"]
+
+
+def test_processors_are_named_with_their_products_and_the_choice_they_stand_for() -> None:
+    facts = load_facts()
+    table = facts.cpu.microarchitecture
+    rows = {row[0]: row[1:] for row in processors(facts)}
+    assert set(rows) == {name for name, row in table.items() if row.family == "x86_64"} - {"x86_64"}
+    assert all(products == (table[name].products or "") for name, (products, _) in rows.items())
+    assert rows["haswell"][1] == "" and rows["ivybridge"][1] == "ivybridge"
+    known = {name: table[name].features for name in OLD_CPUS}
+    assert nearest_cpu(table["haswell"].features, known) == "" and nearest_cpu(("avx2",), known) != ""
+    assert nearest_cpu(table["sandybridge"].features, known) == "sandybridge"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import struct
 import zipfile
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from rekindle.errors import BadInput
 from rekindle.index.wheelhouse import reading
 from rekindle.index.wheelhouse.reading import read_wheel
+from rekindle.model.progress import Silent
 from tiny_wheels import hash_row, make_wheel
 
 
@@ -163,3 +166,140 @@ def test_a_statement_that_nobody_believed_signed_is_not_served(tmp_path: Path, m
     (added,) = api.index_add(str(tmp_path / "house"), [str(wheel)], look_inside=False).wheels
     assert any("no key that is believed here" in text for text in added.warnings)
     assert not list((tmp_path / "house").rglob("*.provenance"))
+
+
+class Steps(Silent):
+    """Notes how far the work says it is."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[float, float | None, str]] = []
+
+    def step(self, done: float, total: float | None, detail: str = "") -> None:
+        self.seen.append((done, total, detail))
+
+
+def test_the_work_is_told_by_the_bytes_of_the_members(tmp_path: Path) -> None:
+    files = {"tiny/a.py": b"x" * 700, "tiny/empty.py": b"", "tiny/b.py": b"y" * 300}
+    wheel, steps = make_wheel(tmp_path, files=files), Steps()
+    read_wheel(wheel, steps)
+    with zipfile.ZipFile(wheel) as archive:
+        sizes = {info.filename: info.file_size for info in archive.infolist()}
+    assert [detail for _, _, detail in steps.seen] == [name for name in sizes if not name.endswith("/RECORD")]
+    assert (
+        steps.seen[0][0] == 700
+        and steps.seen[2][0] == 1000
+        and {total for _, total, _ in steps.seen} == {sum(sizes.values())}
+    )
+    assert steps.seen[-1][0] == sum(sizes.values()) - sizes["tiny-1.0.dist-info/RECORD"]
+
+
+def test_an_archive_may_have_folders_and_unpack_to_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = make_wheel(tmp_path)
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr(zipfile.ZipInfo("tiny/"), b"")
+        size = sum(info.file_size for info in archive.infolist())
+    assert read_wheel(wheel).name.project == "tiny" and reading.MAX_UNPACKED == 34_359_738_368
+    monkeypatch.setattr(reading, "MAX_UNPACKED", size)
+    assert read_wheel(wheel)
+    monkeypatch.setattr(reading, "MAX_UNPACKED", size - 1)
+    with pytest.raises(BadInput, match="unpacks to more"):
+        read_wheel(wheel)
+
+
+def test_an_archive_without_members_is_no_wheel(tmp_path: Path) -> None:
+    path = tmp_path / "tiny-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w"):
+        pass
+    with pytest.raises(BadInput, match="has no RECORD"):
+        read_wheel(path)
+
+
+@pytest.mark.parametrize("missing", ["METADATA", "WHEEL", "RECORD"])
+def test_a_wheel_lacks_none_of_its_papers(tmp_path: Path, missing: str) -> None:
+    path = make_wheel(tmp_path)
+    bare = tmp_path / "bare" / path.name
+    bare.parent.mkdir()
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(bare, "w") as new:
+        for info in old.infolist():
+            if not info.filename.endswith(f"/{missing}"):
+                new.writestr(info, old.read(info.filename))
+    with pytest.raises(BadInput, match=missing):
+        read_wheel(bare)
+
+
+@pytest.mark.parametrize(
+    ("inside", "words"),
+    [
+        ({"other-1.0.dist-info/x": b""}, "RECORD"),
+        ({"tiny/deep/other-1.0.dist-info/x": b""}, None),
+        ({"tiny-1.0.dist-info/sboms/a.json": b"{}"}, None),
+        ({"tiny-1.0.dist-info/sboms/a.json": b"[" * 100_000}, "bill of materials"),
+        ({"tiny-1.0.dist-info/sboms/a.txt": b"{"}, None),
+        ({"tiny/sboms/a.json": b"{", "tiny/b.json": b"{"}, None),
+        ({"tiny/.gitmodules": b"", "tiny/x.git": b""}, None),
+    ],
+)
+def test_what_may_lie_in_a_wheel(tmp_path: Path, inside: dict[str, bytes], words: str | None) -> None:
+    wheel = make_wheel(tmp_path, files=inside)
+    if words is None:
+        assert read_wheel(wheel).warnings == ()
+        return
+    with pytest.raises(BadInput, match=words):
+        read_wheel(wheel)
+
+
+@pytest.mark.parametrize("algorithm", ["sha256", "sha384", "sha512", "md5", "sha1"])
+def test_only_hashes_that_count_are_taken(tmp_path: Path, algorithm: str) -> None:
+    files = {"tiny/__init__.py": b"x"}
+    wheel = make_wheel(tmp_path, files=files)
+    with zipfile.ZipFile(wheel) as archive:
+        record = archive.read("tiny-1.0.dist-info/RECORD").decode()
+    digest = base64.urlsafe_b64encode(hashlib.new(algorithm, b"x").digest()).rstrip(b"=").decode()
+    own = record.replace(hash_row("tiny/__init__.py", b"x"), f"tiny/__init__.py,{algorithm}={digest},1\n")
+    named = make_wheel(tmp_path / "b", files=files, record=own)
+    if algorithm.startswith("sha1") or algorithm == "md5":
+        with pytest.raises(BadInput):
+            read_wheel(named)
+    else:
+        assert read_wheel(named).name.project == "tiny"
+
+
+@pytest.mark.parametrize(
+    ("requires", "read"),
+    [(">=3.8", ">=3.8"), (None, None), (">=3.8, <4", "<4,>=3.8"), ("newest", None)],
+)
+def test_the_python_that_is_required(tmp_path: Path, requires: str | None, read: str | None) -> None:
+    wheel = make_wheel(tmp_path, requires_python=requires)
+    if requires == "newest":
+        with pytest.raises(BadInput, match="Requires-Python"):
+            read_wheel(wheel)
+    else:
+        assert read_wheel(wheel).requires_python == read
+
+
+def test_metadata_must_name_the_same_release(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"says inside that it is 'evil' '1\.0'"):
+        read_wheel(_with_metadata(tmp_path / "a", "Name: evil\nVersion: 1.0"))
+    with pytest.raises(BadInput, match=r"says inside that it is 'tiny' '1\.1'"):
+        read_wheel(_with_metadata(tmp_path / "b", "Name: tiny\nVersion: 1.1"))
+    with pytest.raises(BadInput, match="says inside that it is '' ''"):
+        read_wheel(_with_metadata(tmp_path / "c", ""))
+    assert read_wheel(_with_metadata(tmp_path / "d", "Name: Tiny\nVersion: 1.0.0")).requires_python is None
+
+
+def _with_metadata(folder: Path, text: str) -> Path:
+    raw = f"Metadata-Version: 2.1\n{text}\n\n".encode()
+    info = "tiny-1.0.dist-info"
+    wheel = b"Wheel-Version: 1.0\nTag: py3-none-any\n"
+    record = hash_row(f"{info}/METADATA", raw) + hash_row(f"{info}/WHEEL", wheel) + f"{info}/RECORD,,\n"
+    folder.mkdir()
+    path = folder / "tiny-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in (("METADATA", raw), ("WHEEL", wheel), ("RECORD", record.encode())):
+            archive.writestr(f"{info}/{name}", data)
+    return path
+
+
+def test_one_tag_in_common_is_enough(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, tag="py3-none-any", file="tiny-1.0-py2.py3-none-any.whl")
+    assert read_wheel(wheel).warnings == ()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import IO
+from urllib.parse import unquote
 
 import msgspec
 import pytest
@@ -156,6 +158,21 @@ TAMPERINGS: dict[str, tuple[Callable[[House], None], str]] = {
     ),
     "a page for people": (lambda h: h.edit(f"wheel/tiny/{FILE}.html", "</body>", "x</body>"), "is another file"),
     "a page that lost its JSON": (lambda h: h.page("index.json").unlink(), "the JSON page of tiny is gone"),
+    "a link with a question": (lambda h: h.edit(HTML, f"{FILE}#", f"{FILE}?x#"), f"{FILE}?x)"),
+    "a link by a detour": (
+        lambda h: h.edit(HTML, f"wheels/tiny/{FILE}#", f"wheels/x%2f..%2ftiny/{FILE}#"),
+        "which nobody signed for",
+    ),
+    "a JSON page about another project": (lambda h: h.edit(JSON, '"name":"tiny"', '"name":"evil"'), "is about evil"),
+    "a JSON page without a digest of the metadata": (
+        lambda h: _json_row(h, lambda row: row.update({"core-metadata": True, "dist-info-metadata": True})),
+        "digest for the metadata",
+    ),
+    "a JSON page without the Python": (
+        lambda h: _json_row(h, lambda row: row.update({"requires-python": None})),
+        "needs Python None, signed is >=3.8",
+    ),
+    "a list of projects that is gone": (lambda h: (h.root / "simple/index.html").unlink(), "simple/index.html is gone"),
     "a JSON page of nonsense": (lambda h: _new_file(h, JSON), "does not offer tiny-1.0"),
 }  # fmt: skip
 
@@ -294,3 +311,135 @@ def test_bounds_that_readers_rely_on() -> None:
     assert MAX_SERIAL == 9_007_199_254_740_991, "what every reader of JSON holds exactly"
     assert checking.TIMEOUT_SECONDS == 60.0 and checking.MAX_GRAFT == 4 << 30
     assert checking.CLOCK_SLACK.total_seconds() == 600
+
+
+def _problems(house: House) -> list[tuple[str, str | None]]:
+    return [(problem.kind, problem.file) for problem in house.check().problems]
+
+
+def test_each_problem_names_its_file_and_is_told_once(house: House) -> None:
+    metadata, provenance = f"wheels/tiny/{FILE}.metadata", "wheels/tiny/tiny-1.0-py3-none-any.whl.provenance"
+    (house.root / provenance).write_bytes(b"{}")
+    house.sign()
+    assert _problems(house) == []
+    for place, kind in ((metadata, "metadata"), (provenance, "metadata"), ("wheel/style.css", "page")):
+        good = (house.root / place).read_bytes()
+        (house.root / place).write_bytes(good + b" ")
+        assert _problems(house) == [(kind, place.rpartition("/")[2])], place
+        (house.root / place).unlink()
+        assert _problems(house) == [(kind, place.rpartition("/")[2])], place
+        (house.root / place).write_bytes(good)
+    _duplicate(house)
+    (house.root / "wheels" / "other" / "x.whl").write_bytes(b"stray")
+    assert _problems(house) == [("page", FILE), ("page", FILE), ("unlisted", "x.whl")]
+
+
+def test_what_is_behind_the_signed_bytes_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the signed size ends with a piece that is read; and what is too large is not read to its end."""
+    monkeypatch.setenv("REKINDLE_KEYS", str(tmp_path / "keys"))
+    new_key("owner", tmp_path / "keys")
+    house = House(tmp_path)
+    place = house.root / "wheels" / "tiny" / FILE
+    signed, read = place.read_bytes(), 0
+
+    def pieces(file: IO[bytes], name: str, most: int) -> Iterator[bytes]:
+        nonlocal read
+        assert name.endswith(".whl")
+        while piece := file.read(len(signed)):
+            read += len(piece)
+            yield piece
+
+    monkeypatch.setattr(checking, "read_pieces", pieces)
+    assert house.check().problems == ()
+    for behind in (b"x", signed, b"x" * 1000 * len(signed)):
+        place.write_bytes(signed + behind)
+        read = 0
+        assert [(problem.kind, problem.file) for problem in house.check().problems] == [("replaced", FILE)]
+        assert read < 100 * len(signed)
+
+
+def test_names_that_lead_out_of_a_house_open_nothing(house: House) -> None:
+    found = checking.House(str(house.root))
+    for part in ("", ".", "..", "a/b", "/etc", "a\\b", "\\"):
+        assert found.open(part) is None and found.open("wheels", part, FILE) is None and found.read(part) is None
+    (house.root / "odd..name").write_bytes(b"x")
+    assert found.read("odd..name") == b"x" and found.open("wheels") is None and found.read("none") is None
+
+
+def test_a_wrong_key_is_told_apart_from_no_key(house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REKINDLE_KEYS", str(tmp_path / "nobody"))
+    (none,) = house.check().problems
+    assert none.kind == "wrong-key" and none.text.startswith("no key is known to check its list with")
+    new_key("stranger", tmp_path / "nobody")
+    (wrong,) = house.check().problems
+    assert wrong.kind == "wrong-key" and wrong.text.startswith("a key that is not believed signed it")
+    with pytest.raises(BadInput, match="is no directory"):
+        house.check(str(house.root / "catalogue.json"))
+
+
+def test_a_check_that_fails_is_not_remembered_and_one_of_tampered_files_is(house: House, tmp_path: Path) -> None:
+    seen = house.folder / "seen.json"
+    (house.root / "wheels" / "tiny" / FILE).write_bytes(b"other")
+    assert [problem.kind for problem in house.check().problems] == ["replaced"]
+    noted = seen.read_bytes()
+    assert str(house.root) in noted.decode(), "its list is the newest all the same"
+    other = House(tmp_path / "elsewhere")
+    house.root.rename(tmp_path / "away")
+    other.root.rename(house.root)
+    (problem,) = house.check().problems
+    assert problem.kind == "other-house" and seen.read_bytes() == noted
+    assert problem.text == "another wheelhouse of owner lay here when it was checked last; this is house"
+
+
+def test_a_house_is_the_same_however_its_place_is_written(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checking.House("https://h/x/").place == checking.House("https://h/x").place == "https://h/x"
+    monkeypatch.chdir(house.root)
+    assert checking.House(".").place == checking.House(str(house.root)).place == str(house.root.resolve())
+    assert checking.House(".").remote is False and checking.House("http://h").remote is True
+
+
+def test_over_http_a_page_nobody_signed_is_seen_whatever_it_links(house: House) -> None:
+    """The same links, and something else in it; and a folder that answers nobody."""
+
+    class Teller(BaseHTTPRequestHandler):
+        folder: bytes | None = b""
+        accepts: list[str | None] = []
+
+        def do_GET(self) -> None:
+            place = house.root / unquote(self.path).strip("/")
+            body = place.read_bytes() if place.is_file() else None
+            if self.path == "/simple/tiny/":
+                self.accepts.append(self.headers.get("Accept"))
+                body = None if self.folder is None else house.page("index.html").read_bytes() + self.folder
+            elif self.path == "/simple/other/":
+                body = (house.root / "simple" / "other" / "index.html").read_bytes()
+            elif body is not None and self.headers.get("Accept") not in (None, "*/*", "identity"):
+                body = b"asked for a file as if it were a page"
+            self.send_response(200 if body is not None else self.gone)
+            self.send_header("Content-Length", str(len(body or b"")))
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        gone = 404
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Teller) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}/"
+        try:
+            assert house.check(address).problems == ()
+            assert len(Teller.accepts) == 2 and "json" in str(Teller.accepts[0]) and Teller.accepts[1] == "text/html"
+            Teller.folder = b"<!-- and more -->"
+            told = {problem.text for problem in house.check(address).problems}
+            assert told == {"installers are given another page of tiny than was signed"}
+            Teller.folder = None
+            for Teller.gone in (404, 403, 410):
+                told = {problem.text for problem in house.check(address).problems}
+                assert told == {"the page of tiny is gone: installers find none of its wheels"}
+            for Teller.gone in (401, 405, 411):
+                with pytest.raises(BadInput):
+                    house.check(address)
+        finally:
+            server.shutdown()

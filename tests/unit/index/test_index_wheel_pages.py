@@ -13,7 +13,16 @@ from packaging.version import Version
 
 import needs
 from rekindle import api
-from rekindle.index.pages.fields import columns_of, field_rows, file_line, spoken_python, standing, version_key
+from rekindle.index.pages.fields import (
+    columns_of,
+    field_rows,
+    file_line,
+    products_of,
+    spoken_python,
+    spoken_size,
+    standing,
+    version_key,
+)
 from rekindle.index.pages.wheel_pages import assets, project_page, projects_page, wheel_page
 from rekindle.index.wheelhouse.rows import piece_of
 from rekindle.model.document import encode
@@ -121,8 +130,12 @@ def test_what_was_not_read_is_not_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tag", "said"), [("3.11", "3.11"), ("3.13t", "3.13t"), ("cp38-abi3", "3.8 and later"), ("py3", "any 3")]
-)
+    ("tag", "said"),
+    [
+        ("3.11", "3.11"), ("3.13t", "3.13t"), ("cp38-abi3", "3.8 and later"), ("cp310-abi3", "3.10 and later"),
+        ("py3", "any 3"), ("py2.py3", "any 3"), ("py2", "py2"),
+    ],
+)  # fmt: skip
 def test_pythons_as_people_say_them(tag: str, said: str) -> None:
     assert spoken_python(tag) == said
 
@@ -148,7 +161,7 @@ def test_one_face() -> None:
     assert assets()["style.css"].decode() == report_style()
     for page in (wheel_page(ROW), project_page("torch", [piece_of(ROW, (0, 0, 0))]), projects_page({"torch": 1})):
         shown = page.decode()
-        assert 'class="brand"' in shown and "style.css" in shown and "<style" not in shown
+        assert shown.count('class="brand"') == 1 and "style.css" in shown and "<style" not in shown
         assert shown.index("<h1") < shown.index("<section")
 
 
@@ -239,7 +252,8 @@ def test_the_list_is_newest_first_and_the_grid_holds_the_newest_versions(monkeyp
     page = project_page("torch", [piece_of(row, (0, 0, 0)) for row in rows]).decode()
     listed = re.findall(r'<tr><td><a class="mono" href="([^"]+)\.html"', page)
     assert listed == ["torch-1.10%2Ba.whl", "torch-1.10.whl", "torch-1.9.whl", "torch-1.2.whl"]
-    assert "2 older versions" in page and page.count('scope="rowgroup"') == 2
+    assert "2 older versions" in page
+    assert re.findall(r'scope="rowgroup"[^>]*>([^<]+(?:<wbr>[^<]+)?)<', page) == ["1.10<wbr>+a", "1.10"]
     assert "4 wheels, 4 of them proven" in page
 
 
@@ -255,3 +269,125 @@ def test_a_line_says_whether_the_wheel_was_proven_and_where() -> None:
         assert file_line(_with(proofs=proofs, inspected=True, bytes=205_000_000)).endswith(f"<td>{word}</td></tr>")
     line = file_line(_with(proofs=(), inspected=False, bytes=205_000_000, yanked=""))
     assert line.endswith("<td>not read</td></tr>") and ">205.0 MB<" in line and "withdrawn" in line
+
+
+def test_a_list_shorter_than_its_bound_leaves_nothing_out() -> None:
+    def page(count: int) -> str:
+        rows = [_with(version=f"1.{number}", file=f"torch-1.{number}.whl") for number in range(count)]
+        return project_page("torch", [piece_of(row) for row in rows]).decode()
+
+    assert "older versions" not in page(1) and "1 wheel, 1 of them proven" in page(1)
+    assert "older versions" not in page(60) and "1 older versions" in page(61)
+
+
+def test_the_rules_of_a_template_leave_no_gaps_in_its_page() -> None:
+    for raw in (wheel_page(ROW), project_page("torch", [piece_of(ROW)]), projects_page({"torch": 1})):
+        assert not re.search(r"\n\n(?!<section>|</main>|\[)", raw.decode())
+
+
+def test_a_long_list_of_libraries_is_folded() -> None:
+    def page(count: int) -> str:
+        libraries = tuple(RowLibrary(file=f"lib{number}.so", sass=("sm_61",)) for number in range(count))
+        return wheel_page(_with(libraries=libraries)).decode()
+
+    for count, shown in ((6, "<details open><summary>6 libraries<"), (7, "<details><summary>7 libraries<")):
+        assert shown in page(count)
+    assert "<details open><summary>1 library<" in page(1) and "Libraries with GPU code" not in page(0)
+
+
+def test_the_card_of_each_proof_is_named_once() -> None:
+    two = RowProof(passed=1, failed=0, skipped=0, environment={"gpu0": "A, sm_61", "gpu1": "B, sm_35", "os": "x"})
+    twins = RowProof(passed=1, failed=0, skipped=0, environment={"gpu0": "A, sm_61", "gpu1": "A, sm_61"})
+    bad = RowProof(passed=0, failed=1, skipped=0, environment={"gpu0": "C, sm_50"})
+    for proofs, said in (
+        ((two,), "proven on A and B"), ((twins,), "proven on A"), ((twins, two, twins), "proven on A, A and B"),
+        ((bad, twins), "proven on A"),
+    ):  # fmt: skip
+        assert f"torch 2.0.1+kepler: {said}</h1>" in wheel_page(_with(proofs=proofs)).decode()
+
+
+def test_a_proof_in_which_nothing_ran_leaves_what_was_read() -> None:
+    skipped = RowProof(passed=0, failed=0, skipped=5, environment=PROOF.environment)
+    failed = RowProof(passed=0, failed=1, skipped=5, environment=PROOF.environment)
+    assert standing(_with(proofs=(skipped,)), "sm_35") == "s"
+    assert standing(_with(proofs=(skipped, failed)), "sm_35") == "f"
+    assert standing(_with(proofs=(failed, PROOF)), "sm_35") == "h", "one that held counts"
+    assert standing(_with(proofs=(failed,)), "sm_61") == "s", "it says nothing of another card"
+
+
+@pytest.mark.parametrize(
+    ("changes", "arch", "kind"),
+    [
+        ({"sass": (), "ptx": (), "gfx": ("gfx1030",)}, "gfx1030", "s"),
+        ({"sass": (), "ptx": (), "gfx": ("gfx1030",)}, "gfx906", "n"),
+        ({"sass": (), "ptx": (), "gfx": ("gfx90a:xnack+",)}, "gfx90a", "u"),
+        ({"sass": (), "ptx": ("compute_61",)}, "sm_61", "j"),
+        ({"sass": (), "ptx": ("compute_61",)}, "sm_60", "n"),
+        ({"inspected": False}, "sm_61", "u"),
+    ],
+)
+def test_a_field_without_proofs(changes: dict[str, object], arch: str, kind: str) -> None:
+    assert standing(_with(proofs=(), **changes), arch) == kind
+
+
+def test_every_system_that_is_as_good_is_named_once() -> None:
+    rows = [
+        _with(file="a.whl", proofs=()),
+        _with(file="b.whl", proofs=()),
+        _with(file="c.whl", proofs=(), systems=("windows",)),
+        _with(file="d.whl", proofs=(), systems=("macos",), machines=("aarch64",), sass=(), ptx=()),
+    ]
+    (line,) = field_rows(rows, ["sm_61"])
+    assert line.fields[0].says == "read, untried (Linux, Windows)"
+    assert [place for place, _ in line.wheels] == ["Linux", "Linux", "Windows", "macOS aarch64"]
+    (one,) = field_rows([_with(pythons=(), systems=(), machines=("any",))], ["sm_35"])
+    assert (one.python, one.wheels[0][0], one.fields[0].says) == ("", "any system", "proven")
+
+
+def test_odd_words_for_a_card_make_no_column() -> None:
+    words = {"gpu0": "X, sm_9\u00b2, gfx 906, sm_61 , 8 GiB", "gpu1": "gfx", "gpu2": "gfx00", "cpu": "sm_35"}
+    proof = RowProof(passed=1, failed=0, skipped=0, environment=words)
+    row = _with(sass=("sm_90a", "sm_100"), gfx=("gfx90a", "gfx1030", "gfx906"), proofs=(proof,))
+    assert columns_of([row]) == [
+        "gfx", "gfx00", "gfx90a", "gfx906", "gfx1030", "sm_61", "sm_90a", "sm_100",
+    ]  # fmt: skip
+
+
+def test_products_are_named_up_to_a_handful() -> None:
+    from rekindle.facts import load_facts
+
+    facts = load_facts()
+    names: dict[str, dict[str, None]] = {}
+    for chip in (*facts.nvidia.chip.values(), *facts.amd.chip.values()):
+        names.setdefault(str(chip.arch), {}).update(dict.fromkeys(chip.products))
+    told = dict(products_of([*names, "sm_1"]))
+    assert told.pop("sm_1") == "no product known"
+    counts = set()
+    for arch, said in told.items():
+        counts.add(len(names[arch]))
+        if not names[arch]:
+            assert said == "no product known"
+            continue
+        shown, _, more = said.partition(" and ")
+        assert shown.split(", ") == list(names[arch])[:6]
+        assert more == (f"{len(names[arch]) - 6} more" if len(names[arch]) > 6 else "")
+    assert min(counts) < 6 < max(counts)
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (1250, "1.2 kB"), (999_000, "999.0 kB"),
+        (10**6, "1.0 MB"), (123_456_789, "123.5 MB"), (10**9, "1.0 GB"), (2_500_000_000, "2.5 GB"),
+    ],
+)  # fmt: skip
+def test_sizes_as_people_say_them(count: int, said: str) -> None:
+    assert spoken_size(count) == said
+
+
+def test_a_line_of_a_proof_without_a_card() -> None:
+    good = RowProof(passed=3, failed=0, skipped=1, environment={"gpu0": "X, gfx1030, 8 GiB", "gpu1": "Y, sm_35, sm_35"})
+    assert file_line(_with(proofs=(good,))).endswith('<td><span class="good">proven</span> gfx1030 sm_35</td></tr>')
+    bare = RowProof(passed=3, failed=0, skipped=1)
+    assert file_line(_with(proofs=(bare,))).endswith('<td><span class="good">proven</span></td></tr>')
+    assert "withdrawn" not in file_line(ROW)

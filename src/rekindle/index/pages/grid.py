@@ -92,9 +92,9 @@ class Grid:
     companions: dict[str, list[int]] = field(default_factory=dict)
     # Per place and card: [driver, answer], each from that driver on, oldest first.
     drivers: dict[str, dict[str, list[tuple[str, int]]]] = field(default_factory=dict)
-    _part_of: dict[bytes, int] = field(default_factory=dict, repr=False)
-    _field_of: dict[bytes, int] = field(default_factory=dict, repr=False)
-    _answer_of: dict[tuple[int, ...], int] = field(default_factory=dict, repr=False)
+    _part_of: dict[bytes, int] = field(default_factory=dict)
+    _field_of: dict[bytes, int] = field(default_factory=dict)
+    _answer_of: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     def put(self, ask: Ask, answer: PageAnswer) -> None:
         """The answer to the next question; those with a driver oldest first."""

@@ -98,7 +98,7 @@ def _choose_variants(
 
     pieces = (piece for group in projects.values() for piece in group)
     rows, left_out = build_variants(house, rows_of(pieces), facts, progress, signer)
-    having = {row.project for row in rows if row.label}
+    having = {row.project for row in rows}
     chosen = {name: [nest_links(piece) for piece in group] for name, group in projects.items() if name not in having}
     for row in rows:
         chosen.setdefault(row.project, []).append(nest_links(piece_of(row)))

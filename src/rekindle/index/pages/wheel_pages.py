@@ -66,8 +66,7 @@ def _verdict(row: WheelRow) -> tuple[str, bool | None]:
 
 def project_page(project: str, pieces: Iterable[Piece]) -> bytes:
     """Thousands of lines change with each wheel that is added, so they are joined, and few rows are read again."""
-    listed = [piece for piece in pieces if piece.row]
-    all_pieces = sorted(listed, key=lambda piece: (fields.version_key(piece.version), piece.file), reverse=True)
+    all_pieces = sorted(pieces, key=lambda piece: (fields.version_key(piece.version), piece.file), reverse=True)
     newest = list(dict.fromkeys(piece.version for piece in all_pieces))
     some = set(newest[:MOST_VERSIONS])
     shown = rows_of(piece for piece in all_pieces if piece.version in some)
@@ -103,7 +102,7 @@ def assets() -> dict[str, bytes]:
 def edition() -> str:
     """Changes when any page would look different for the same wheel."""
     parts = [*assets().values(), *(template_text(f"{name}.html").encode() for name in ("wheel", "project", "projects"))]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16] + __version__
+    return hashlib.sha256(b"\0".join(parts)).hexdigest() + __version__
 
 
 def _framed(title: str, template: str, way: Mapping[str, str], top: str, *, up: str = "../", **values: Any) -> bytes:

@@ -26,6 +26,8 @@ from rekindle.model.wheelhouse import AddedWheel, GraftList, WheelCatalogue, Whe
 
 DocumentT = TypeVar("DocumentT", bound=Document)
 MAX_BYTES = 256 << 20
+# What a server says of a file that it has not, or does not show.
+GONE = (403, 404, 410)
 TIMEOUT_SECONDS = 20.0
 FOLDER = "grafts"
 LIST = f"{FOLDER}/index.json"
@@ -69,7 +71,7 @@ def fetch_document(url: str, kind: type[DocumentT]) -> DocumentT | None:
     try:
         raw = read_page(url, timeout=TIMEOUT_SECONDS, most=MAX_BYTES)
     except Unreachable as error:
-        if error.status in (403, 404, 410):
+        if error.status in GONE:
             return None
         raise BadInput(error.message, remedy="is the wheelhouse served and built there?") from error
     return decode(raw, kind, origin=url)

@@ -20,7 +20,7 @@ from rekindle.formats.ranges import Unreachable, read_pieces, read_whole, reques
 from rekindle.formats.simple_index import ACCEPT, IndexFile, read_links
 from rekindle.formats.statement import Check, read_envelope, signed_by
 from rekindle.index.wheelhouse import listing
-from rekindle.index.wheelhouse.catalogue import is_url
+from rekindle.index.wheelhouse.catalogue import GONE, is_url
 from rekindle.model.claims import IndexCheck, IndexProblem, ProblemKind, WheelList
 from rekindle.model.progress import Progress
 from rekindle.model.toml import read_beside
@@ -54,7 +54,7 @@ class House:
         try:
             opened: IO[bytes] = request(url, {"Accept": accept} if accept else {}, None, TIMEOUT_SECONDS)[2]
         except Unreachable as error:
-            if error.status in (403, 404, 410):
+            if error.status in GONE:
                 return None
             raise BadInput(error.message, remedy="is the wheelhouse served there?") from error
         return opened
@@ -115,7 +115,7 @@ def _check_age(
     elif now >= listing.parse_time(listed.expires):
         yield _problem("expired", f"the list expired at {listed.expires}; nobody signed a newer one")
     which = listing.house_key(signer, listed)
-    newest, known = seen.lists.get(which, 0), seen.digests.get(which)
+    newest, known = seen.lists.get(which, listed.serial), seen.digests.get(which)
     if listed.serial < newest:
         text = f"this is list number {listed.serial}, but number {newest} was seen here before: it was set back"
         yield _problem("older-list", text)

@@ -144,7 +144,7 @@ def house_key(signer: str, listed: WheelList) -> str:
 def remember_list(path: Path, signer: str, listed: WheelList, payload: bytes, place: str) -> None:
     """Note the list as the newest of its house, and that this house lies at ``place``."""
     seen, which = load_seen(path), house_key(signer, listed)
-    if listed.serial < seen.lists.get(which, 0):
+    if listed.serial < seen.lists.get(which, listed.serial):
         return
     now = SeenLists(
         lists={**seen.lists, which: listed.serial},

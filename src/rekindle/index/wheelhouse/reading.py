@@ -127,7 +127,7 @@ def _check_content(wheel: WheelZip, name: WheelName, progress: Progress) -> Read
     members = {member.name: member for member in wheel.members.values() if not member.name.endswith("/")}
     if sum(member.size for member in members.values()) > MAX_UNPACKED:
         raise BadInput(f"{name.file} unpacks to more than {MAX_UNPACKED >> 30} GiB, which no wheel here does")
-    if first := min((member.header for member in wheel.members.values()), default=0):
+    if first := min(member.header for member in wheel.members.values()):
         # Before it another file, or another wheel, could hide.
         raise BadInput(f"{name.file} has {first} bytes before its first member; a wheel begins with it")
     for member in members:
@@ -215,7 +215,7 @@ def _check_metadata(raw: bytes, name: WheelName) -> str | None:
 def _check_record(wheel: WheelZip, members: dict[str, Member], progress: Progress) -> None:
     """Every member against its hash; that each of them has one was checked before it was opened."""
     rows = wheel.record or {}
-    total, done = sum(member.size for member in members.values()) or 1, 0
+    total, done = sum(member.size for member in members.values()), 0
     for name, member in members.items():
         if name in wheel.unlisted:
             continue

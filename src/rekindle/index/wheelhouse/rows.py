@@ -7,6 +7,7 @@ strings. The memory is a cache, held against each record's inode, size and time:
 import contextlib
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
@@ -25,13 +26,13 @@ from rekindle.model.wheel import RowLibrary
 from rekindle.model.wheelhouse import RowProof, SharedRecord, StoredWheel, VariantRow, WheelRow
 
 MAX_ENTRIES = 1_000_000
-_FORMAT = 7
+_FORMAT = 8
 
 
 class Piece(msgspec.Struct, array_like=True):
-    """One wheel, ready to be joined into pages. ``stamp`` is inode, size and time of its record."""
+    """One wheel, ready to be joined into pages. ``stamp`` is inode, size and time of its record, if it has one."""
 
-    stamp: tuple[int, int, int]
+    stamp: tuple[int, ...]
     project: str
     version: str
     digest: bytes
@@ -70,11 +71,11 @@ def load_pieces(house: Wheelhouse) -> list[Piece]:
     return [piece for _, piece in sorted(known.items(), key=lambda item: (item[1].project, item[0]))]
 
 
-def piece_of(row: WheelRow | VariantRow, stamp: tuple[int, int, int] = (0, 0, 0)) -> Piece:
+def piece_of(row: WheelRow | VariantRow, stamp: tuple[int, ...] = ()) -> Piece:
     """A row in every form the site needs. A variant wheel is for installers: the catalogue names only the plain one."""
     raw, entry = msgspec.json.encode(row), entry_of(row)
     forms: Any = (raw, row.file, file_line(row), row.proven) if isinstance(row, WheelRow) else (b"",)
-    digest = hashlib.sha256(raw).digest()[:16]
+    digest = hashlib.sha256(raw).digest()
     return Piece(stamp, row.project, row.version, digest, link_of(entry), msgspec.json.encode(entry), *forms)
 
 
@@ -83,13 +84,13 @@ def piece_of_file(project: str, version: str, name: str, url: str, body: bytes) 
     digest = hashlib.sha256(body)
     entry: dict[str, Any] = {"filename": name, "url": f"../../{quote(url)}", "hashes": {"sha256": digest.hexdigest()}}
     entry |= {"size": len(body), "yanked": False}
-    return Piece((0, 0, 0), project, version, digest.digest()[:16], link_of(entry), msgspec.json.encode(entry), b"")
+    return Piece((), project, version, digest.digest(), link_of(entry), msgspec.json.encode(entry), b"")
 
 
 def nest_links(piece: Piece) -> Piece:
     """The same for a page one folder further down; links are relative."""
-    link = piece.link.replace('href="../../', 'href="../../../', 1)
-    entry = piece.simple.replace(b'"url":"../../', b'"url":"../../../', 1)
+    link = re.sub(r'((?:href|provenance)=")(?=\.\./)', r"\1../", piece.link)
+    entry = re.sub(rb'("(?:url|provenance)":")(?=\.\./)', rb"\1../", piece.simple)
     return msgspec.structs.replace(piece, link=link, simple=entry)
 
 

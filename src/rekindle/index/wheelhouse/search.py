@@ -1,5 +1,7 @@
 """Which wheels of a wheelhouse run on a described machine, judged by what is in them, not by their names."""
 
+import contextlib
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -83,7 +85,8 @@ def _find_obstacle(row: WheelRow, wanted: WantedWheel) -> Reason | None:
     if wanted.machine and not {"any", wanted.machine, "universal2"} & set(row.machines):
         return Reason(code="other-arch", text=f"is for {', '.join(row.machines)} processors, not {wanted.machine}")
     if wanted.python is not None:
-        if row.requires_python and not SpecifierSet(row.requires_python).contains(wanted.python, prereleases=True):
+        needs = SpecifierSet(row.requires_python or "")
+        if not needs.contains(wanted.python.removesuffix("t")):
             return Reason(code="other-python", text=f"needs Python {row.requires_python}, not {wanted.python}")
         if not any(_takes_python(tag, wanted.python) for tag in row.pythons):
             return Reason(code="other-python", text=f"is for Python {', '.join(row.pythons)}, not {wanted.python}")
@@ -95,10 +98,12 @@ def _find_obstacle(row: WheelRow, wanted: WantedWheel) -> Reason | None:
 
 
 def _takes_python(tag: str, python: str) -> bool:
-    if not tag.endswith("-abi3") or tag.startswith("py"):
-        return tag == python or tag.startswith("py")
-    least = tag.removesuffix("-abi3").removeprefix("cp")
-    return not python.endswith("t") and Version(f"{least[0]}.{least[1:]}") <= Version(python)
+    """``py3``, ``py310`` and ``cp38-abi3`` are for that Python and all later ones, any other tag for one alone."""
+    if not (least := re.fullmatch(r"py3(\d*)|cp3(\d+)-abi3", tag)):
+        return tag == python
+    if least[2] and python.endswith("t"):
+        return False
+    return Version(f"3.{least[1] or least[2] or 0}") <= Version(python.removesuffix("t"))
 
 
 def _official_wheel(row: WheelRow) -> Flavour | None:
@@ -165,11 +170,11 @@ def _name_gaps(row: WheelRow, gpu: GpuArch, wanted: WantedWheel) -> str:
     return f"; but not in {', '.join(sorted(missing)[:4])}" if missing else ""
 
 
-def _newest_first(version: str) -> tuple[int, ...]:
-    try:
-        return tuple(-part for part in Version(version).release)
-    except ValueError:  # no version, or a number of more digits than Python reads
-        return (0,)
+def _newest_first(version: str) -> tuple[float, ...]:
+    release: tuple[int, ...] = ()
+    with contextlib.suppress(ValueError):  # no version, or a number of more digits than Python reads
+        release = Version(version).release
+    return (*(-part for part in release), math.inf)
 
 
 def wanted_from(asked: SearchOptions, gpus: Sequence[GpuArch]) -> WantedWheel:

@@ -25,7 +25,7 @@ from rekindle.compat.proofs import GivenRecord, find_doubt, read_record
 from rekindle.errors import BadInput, StageFailed, reading
 from rekindle.facts import load_facts
 from rekindle.formats.statement import IN_TOTO, MAX_ENVELOPE_BYTES, Check, provenance_object, read_statement, signed_by
-from rekindle.host.files import read_head, sweep_left_behind, write_atomically
+from rekindle.host.files import sweep_left_behind, write_atomically
 from rekindle.host.redact import Redactor
 from rekindle.host.workspace import Workspace
 from rekindle.index.wheelhouse.reading import ReadWheel, WheelName, parse_name, read_wheel
@@ -39,7 +39,7 @@ from rekindle.model.wheelhouse import AddedWheel, Origin, SharedRecord, StoredWh
 LOCK_WAIT_SECONDS = 120.0
 # Beside a wheel: what people shared about it.
 RECORDS = ".proofs.jsonl"
-_CHUNK = 1 << 20
+CHUNK = 1 << 20
 
 
 class Wheelhouse:
@@ -182,7 +182,7 @@ def copy_whole(source: Path, target: Path, progress: Progress) -> tuple[str, int
     digest, done = hashlib.sha256(), 0
     with file, target.open("xb") as writing:
         total = os.fstat(file.fileno()).st_size
-        while chunk := file.read(_CHUNK):
+        while chunk := file.read(CHUNK):
             digest.update(chunk)
             writing.write(chunk)
             done += len(chunk)
@@ -229,7 +229,7 @@ def find_provenance(wheel: Path, sha256: str, check: Check) -> tuple[bytes | Non
     path = wheel.with_name(f"{wheel.name}.intoto.dsse.json")
     if not path.is_file():
         return None, None
-    raw = read_head(path, MAX_ENVELOPE_BYTES + 1)
+    raw = read_bounded(path, MAX_ENVELOPE_BYTES, "envelope")
     statement = read_statement(raw, path.name)
     if sha256 not in statement.subjects.values():
         text = f"{path.name} is about another file than {wheel.name} (sha256 {sha256[:12]}…)"
