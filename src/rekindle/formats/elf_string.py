@@ -79,7 +79,7 @@ def _find_lea(elf: Elf, section: Section, old: int, new: int) -> list[tuple[Byte
                 edits.append((ByteEdit(offset + place, struct.pack("<i", distance)),))
             else:
                 # Some other instruction that reaches it: then we do not know what leads there.
-                edits += [(ByteEdit(offset + place, b""),)] * 2
+                edits += [(), ()]
     return edits
 
 
@@ -108,10 +108,8 @@ def _find_adrp(elf: Elf, section: Section, old: int, new: int) -> list[tuple[Byt
 
 def _has_length(elf: Elf, place: int, length: int) -> bool:
     """Does a number like the text's length stand near the instruction? Then changing the pointer is not enough."""
-    start = max(0, place - _NEAR)
-    near = elf.view.take(start, min(2 * _NEAR, elf.view.size - start))
+    near = bytes(elf.view.data[max(place - _NEAR, 0) : place + _NEAR])
     if elf.machine == "x86_64":
         return struct.pack("<I", length) in near
-    aligned = near[(place - start) % 4 :]
-    words = [word for (word,) in struct.iter_unpack("<I", aligned[: len(aligned) // 4 * 4])]
+    words = [word for (word,) in struct.iter_unpack("<I", near[: len(near) // 4 * 4])]
     return any(word & 0x7F800000 == 0x52800000 and word >> 5 & 0xFFFF == length for word in words)
