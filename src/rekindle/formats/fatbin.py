@@ -142,7 +142,7 @@ def read_options(data: Any, entry: Entry) -> tuple[str, ...]:
 
 def write_entry(image: bytes, arch: Sm, *, compression: str = "none") -> bytes:
     """One entry of machine code. NVIDIA's fatbinary adds properties from sm_100 on: take its entry if it is there."""
-    flags = _PLAIN_FLAGS | {"": 0, "a": SPECIFIC, "f": FAMILY}[arch.suffix]
+    flags = _PLAIN_FLAGS + {"": 0, "a": SPECIFIC, "f": FAMILY}[arch.suffix]
     stored, size, body = 0, 0, image
     if compression == "zstd":
         from rekindle.formats.zstd import write_zstd
@@ -255,7 +255,7 @@ def decode_lz4(data: bytes, limit: int) -> bytes:
         at += 1
         literals = token >> 4
         if literals == 15:
-            literals, at = _read_length(data, at, literals, limit)
+            literals, at = _read_length(data, at, literals)
         out += data[at : at + literals]
         at += literals
         if at + 2 > size:
@@ -264,7 +264,7 @@ def decode_lz4(data: bytes, limit: int) -> bytes:
         at += 2
         length = token & 15
         if length == 15:
-            length, at = _read_length(data, at, length, limit)
+            length, at = _read_length(data, at, length)
         length = min(length + 4, limit - len(out))
         if not 0 < distance <= len(out) or length <= 0:
             break
@@ -277,12 +277,13 @@ def decode_lz4(data: bytes, limit: int) -> bytes:
     return bytes(out[:limit])
 
 
-def _read_length(data: bytes, at: int, count: int, limit: int) -> tuple[int, int]:
-    """A length that did not fit into its four bits: the bytes after it are added up to the first below 255."""
+def _read_length(data: bytes, at: int, count: int) -> tuple[int, int]:
+    """A length that did not fit into its four bits: the bytes after it are added up to the first below 255. All of it
+    is read even where less is wanted: what it counts stands behind it."""
     while at < len(data):
         byte = data[at]
         at += 1
         count += byte
-        if byte != 255 or count > limit:
+        if byte != 255:
             break
     return count, at
