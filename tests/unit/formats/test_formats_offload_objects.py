@@ -14,7 +14,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_libraries import make_code_object
+from gpu_libraries import device_elf, make_code_object
 from rekindle.formats import offload
 from rekindle.formats.cubin import Face
 from rekindle.formats.offload import (
@@ -229,14 +229,8 @@ def note(kind: int, content: bytes, name: bytes = b"AMDGPU\0") -> bytes:
 
 def noted(*sections: tuple[int, bytes]) -> bytes:
     """A code object with these sections (kind, content), no symbols."""
-    body, rows = bytearray(64), struct.pack("<IIQQQQIIQQ", *[0] * 10)
-    for kind, content in (*sections, (3, b"\0")):
-        rows += struct.pack("<IIQQQQIIQQ", 0, kind, 0, 0, len(body), len(content), 0, 0, 4, 0)
-        body += content
-    count = len(rows) // 64
-    head = b"\x7fELF\x02\x01\x01\x40\x02" + bytes(7)
-    body[:64] = head + struct.pack("<HHIQQQIHHHHHH", 3, 224, 1, 0, 0, len(body), 0x36, 64, 56, 0, 64, count, count - 1)
-    return bytes(body) + rows
+    rows = [("", kind, content, 0) for kind, content in ((0, b""), *sections)]
+    return device_elf(rows, 224, b"\x40\x02", 0x36)
 
 
 def told(*kernels: dict[str, object]) -> bytes:
