@@ -57,8 +57,7 @@ def _find_room(elf: Elf, size: int) -> tuple[int, int, ByteEdit] | None:
         limit = min([round_up(target, _PAGE), *above])
         if target + size > limit or not view.inside(place, size) or any(view.take(place, size)):
             continue
-        others = (row for row in used if row != (offset, file_size))
-        if not any(at < place + size and at + length > place for at, length in others):
+        if not any(at < place + size and at + length > place for at, length in used):
             grown = _SEGMENT.pack(kind, flags, offset, address, physical, file_size + size, memory + size, align)
             return place, target, ByteEdit(phoff + _SEGMENT.size * number, grown)
     return None
@@ -73,7 +72,7 @@ def _find_lea(elf: Elf, section: Section, old: int, new: int) -> list[tuple[Byte
         words = np.frombuffer(elf.view.data, "<i4", count=max(count, 0), offset=offset + shift).astype(np.int64)
         at = np.arange(len(words)) * 4 + shift
         for place in at[words == old - (section.address + at + 4)].tolist():
-            before = elf.view.take(offset + place - 3, 3) if place >= 3 else b""
+            before = bytes(elf.view.data[offset + place - 3 : offset + place]) if place >= 3 else b""
             distance = new - (section.address + place + 4)
             if before[:2] in (b"\x48\x8d", b"\x4c\x8d") and before[2] & 0xC7 == 5 and abs(distance) < 1 << 31:
                 edits.append((ByteEdit(offset + place, struct.pack("<i", distance)),))

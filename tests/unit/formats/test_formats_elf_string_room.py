@@ -20,6 +20,7 @@ PLACE = TEXT + TEXT_SIZE
 TARGET = TEXT_AT + TEXT_SIZE
 CODE, CODE_AT, CODE_SIZE = 0x2000, 0x72000, 0x100
 OFFSET, ADDRESS = TEXT + 8, TEXT_AT + 8
+PHYSICAL = 0x33
 Row = tuple[int, int, int, int, int, int]
 
 
@@ -56,7 +57,7 @@ def library(
     image[OFFSET : OFFSET + len(OLD)] = OLD
     image[CODE : CODE + len(code)] = code
     for i, (kind, flags, offset, address, size, memory) in enumerate(loads):
-        row = struct.pack("<IIQQQQQQ", kind, flags, offset, address, address, size, memory, 0x1000)
+        row = struct.pack("<IIQQQQQQ", kind, flags, offset, address, PHYSICAL, size, memory, 0x1000)
         image[tables[0] + 56 * i : tables[0] + 56 * i + 56] = row
     for i, (kind, flags, address, offset, size) in enumerate(rows):
         row = struct.pack("<IIQQQQIIQQ", 0, kind, flags, address, offset, size, 0, 0, 1, 0)
@@ -80,7 +81,7 @@ def grown(row: Row, number: int = 0, table: int = 0x100) -> ByteEdit:
     kind, flags, offset, address, size, memory = row
     sizes = (size + ROOM, memory + ROOM)
     return ByteEdit(
-        table + 56 * number, struct.pack("<IIQQQQQQ", kind, flags, offset, address, address, *sizes, 0x1000)
+        table + 56 * number, struct.pack("<IIQQQQQQ", kind, flags, offset, address, PHYSICAL, *sizes, 0x1000)
     )
 
 
@@ -178,12 +179,12 @@ def test_zeros_that_belong_to_somebody_are_left(at: int, size: int, taken: bool)
     for kind in (1, 7, 8, 0):
         data = library(lea(0), sections=(CODE_SECTION, (kind, 2, TEXT_AT, at, size)))
         assert (replaced(data) is not None) == (taken or kind in (8, 0)), "some sections have no bytes in the file"
-    segment = load(at, 0x90000, size, kind=NOTE)
+    segment = load(at, 0x90000, size, kind=NOTE, memory=0 if size > 1 else 0x400)
     assert (replaced(library(lea(0), loads=(TEXT_LOAD, CODE_LOAD, segment))) is not None) == taken
 
 
 def test_segments_without_bytes_and_twins_take_no_room() -> None:
-    stack, twin = load(PLACE + 3, 0, 0, kind=0x6474E551), load(TEXT, TEXT_AT, TEXT_SIZE, kind=0x6474E552)
+    stack, twin = load(PLACE + 3, 0, 0, memory=1, kind=0x6474E551), load(TEXT, TEXT_AT, TEXT_SIZE, kind=0x6474E552)
     assert replaced(library(lea(0), loads=(stack, TEXT_LOAD, CODE_LOAD, twin))) == (
         TEXT_EDIT,
         grown(TEXT_LOAD, 1),
@@ -347,6 +348,23 @@ LOW = ADDRESS & 0xFFF
 )  # fmt: skip
 def test_no_pair_leads_there_for_certain(code: tuple[int, ...]) -> None:
     assert replaced(arm(*code)) is None
+
+
+@pytest.mark.parametrize("before", [0x3F0, 0x3FE, 0x3FF, 0x400, 0x410])
+def test_a_page_is_counted_from_the_instruction(before: int) -> None:
+    pages = PAGES - (before >> 10)
+    section = (1, 6, CODE_AT, CODE, 0x1800)
+    data = arm(*[NOTHING] * before, adrp(3, pages), add(LOW, 3), sections=(section,))
+    pair = arm_edits(before, before + 1, 3, pages, TARGET & 0xFFF, 0)
+    assert replaced(data) == (TEXT_EDIT, grown(TEXT_LOAD), *pair)
+
+
+@pytest.mark.parametrize("more", range(5))
+def test_a_file_may_end_within_a_word(more: int) -> None:
+    code, size = words(NOTHING, adrp(3, PAGES), add(LOW, 3)) + b"\0\0\0\0"[:more], 12 + more
+    rows = (TEXT_LOAD, load(CODE, CODE_AT, size, flags=RUN))
+    data = library(code, machine=183, loads=rows, sections=((1, 6, CODE_AT, CODE, size),), end=CODE + size)
+    assert replaced(data) == (TEXT_EDIT, grown(TEXT_LOAD), *arm_edits(1, 2, 3, PAGES, TARGET & 0xFFF, 0))
 
 
 def test_neighbours_of_the_text_are_no_second_pair() -> None:
