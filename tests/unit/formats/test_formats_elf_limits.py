@@ -85,6 +85,7 @@ def test_tags_of_the_dynamic_section() -> None:
     assert elf.dynamic == tuple((tag, tag * 3) for tag in named)
     assert Elf(library([])).tag("NEEDED") is None
     assert Elf(library([(1, 5), (1, 6)])).tag("NEEDED") == 5
+    assert Elf(library([(30, 0), (1, 5)])).dynamic == ((30, 0), (1, 5)), "a value of zero ends nothing"
 
 
 def test_names_in_the_dynamic_section() -> None:
