@@ -38,6 +38,7 @@ _ENTRY = Struct("<HHIQIIHHIIIQ")
 _LEAST_HEADER = _ENTRY.size
 _FULL_HEADER = _LEAST_HEADER + 16
 _SIZE, _PLACE = Struct("<Q"), Struct("<II")
+_TOLD = _FULL_HEADER + _PLACE.size
 _MOST_HEADER = 4096
 MAX_CONTAINERS = 1_000_000
 STRETCH = 16 << 20
@@ -131,12 +132,11 @@ def decode_head(entry: Entry, stored: bytes, limit: int) -> bytes:
 
 def read_options(data: Any, entry: Entry) -> tuple[str, ...]:
     """What ptxas was told when an entry's PTX was made, as the driver would tell it again; empty where nothing is."""
-    if entry.kind != "ptx" or entry.header < _FULL_HEADER + 8:
+    head = bytes(data[entry.offset : entry.offset + entry.header]).ljust(_TOLD, b"\0")
+    where, size = _PLACE.unpack_from(head, _FULL_HEADER)
+    if entry.kind != "ptx" or where < _TOLD or where + size > entry.header:
         return ()
-    where, size = _PLACE.unpack_from(data, entry.offset + _FULL_HEADER)
-    if not _FULL_HEADER + 8 <= where <= entry.header or size > entry.header - where:
-        return ()
-    text = bytes(data[entry.offset + where : entry.offset + where + size])
+    text = head[where : where + size]
     return tuple(text.split(b"\0")[0].decode("utf-8", "replace").split())
 
 
@@ -148,7 +148,7 @@ def write_entry(image: bytes, arch: Sm, *, compression: str = "none") -> bytes:
         from rekindle.formats.zstd import write_zstd
 
         flags |= ZSTD
-        body = write_zstd(image, level=9)
+        body = write_zstd(image)
         stored, size = len(body), len(image)
     body += bytes(-len(body) % _PADDING)
     # The version is that of the cubin's own form.

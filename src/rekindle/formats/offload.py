@@ -141,7 +141,7 @@ def write_bundle(objects: Mapping[str, bytes], form: str) -> bytes:
         from rekindle.formats.zstd import write_zstd
 
         # Code for neighbours is almost the same: what repeats lies as far apart as one object is long.
-        packed = write_zstd(raw, level=9, window_log=_WINDOW_LOG)
+        packed = write_zstd(raw, window_log=_WINDOW_LOG)
     else:
         packed = zlib.compress(raw, 9)
     sizes = _SIZES[int(version)]

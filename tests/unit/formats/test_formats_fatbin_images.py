@@ -253,6 +253,11 @@ def test_options_are_of_ptx_that_has_room_for_them(kind: int, header: int, told:
     assert read_options(data, only(data)) == (("-O2", "�") if kind == 1 else ())
 
 
+def test_ptx_at_the_very_end_of_a_file_has_no_options() -> None:
+    data = make_fatbin([make_entry(1, 90, payload=b"")])
+    assert len(data) == 16 + 64 and read_options(data, only(data)) == ()
+
+
 FIELDS = "<HHIQIIHHIIIQQQ"
 
 
