@@ -118,6 +118,7 @@ def test_addresses_and_offsets() -> None:
     elf = Elf(library([]))
     assert [elf.offset_of(BASE + at) for at in (0, 5, SIZE - 1)] == [0, 5, SIZE - 1]
     assert [elf.offset_of(at) for at in (BASE - 1, BASE + SIZE, 0)] == [None] * 3
+    assert [elf.address_of(at) for at in (0, 5, SIZE - 1, SIZE)] == [BASE, BASE + 5, BASE + SIZE - 1, None]
     assert elf.segments == (
         Segment(1, 5, 0, BASE, SIZE),
         Segment(2, 5, DYNAMIC, BASE + DYNAMIC, 0),
@@ -125,8 +126,9 @@ def test_addresses_and_offsets() -> None:
     moved = bytearray(library([]))
     moved[64:120] = segment(1, 0x50, BASE, 0x20)
     assert [Elf(bytes(moved)).offset_of(BASE + at) for at in (0, 0x1F, 0x20)] == [0x50, 0x6F, None]
+    assert [Elf(bytes(moved)).address_of(at) for at in (0x4F, 0x50, 0x6F, 0x70)] == [None, BASE, BASE + 0x1F, None]
     moved[64:120] = segment(7, 0x50, BASE, 0x20)
-    assert Elf(bytes(moved)).offset_of(BASE) is None
+    assert Elf(bytes(moved)).offset_of(BASE) is Elf(bytes(moved)).address_of(0x50) is None
 
 
 def test_program_headers_have_bounds() -> None:

@@ -88,3 +88,8 @@ def test_a_library_by_its_first_bytes(tmp_path: Path) -> None:
 
 def test_a_submodule_without_a_path_is_none() -> None:
     assert read_gitmodules('[submodule "a"]\npath =\nurl = u\n[submodule "b"]\n\tpath = b\n\turl\n') == {"b": None}
+
+
+def test_a_submodule_named_twice_is_what_it_was_named_last() -> None:
+    text = '[submodule "a"]\npath = a\nurl = u\nurl = v\n[submodule "a"]\npath = c\n'
+    assert read_gitmodules(text) == {"c": "v"}
