@@ -51,7 +51,7 @@ def make_cubin(
         symbol(f"_ZN{len(inner)}{inner}4wordE", 1, 0, 1)
     sections += [(".symtab", 2, b"".join(symbols), len(sections) + 1), (".strtab", 3, strings, 0)]
     flags = arch << 8 if abi == 8 else arch
-    return _device_elf(sections, 190, b"\x41" + bytes([abi]), flags)
+    return device_elf(sections, 190, b"\x41" + bytes([abi]), flags)
 
 
 def make_code_object(
@@ -81,10 +81,10 @@ def make_code_object(
         strings += label.encode() + b"\0"
     sections = [("", 0, b"", 0), (".note", 7, note, 0), (".dynsym", 11, b"".join(symbols), 3)]
     sections += [(".dynstr", 3, strings, 0), (".text", 1, code, 0)]
-    return _device_elf(sections, 224, b"\x40\x02", chip)
+    return device_elf(sections, 224, b"\x40\x02", chip)
 
 
-def _device_elf(sections: list[tuple[str, int, bytes, int]], machine: int, abi: bytes, flags: int) -> bytes:
+def device_elf(sections: list[tuple[str, int, bytes, int]], machine: int, abi: bytes, flags: int) -> bytes:
     """An image of (name, kind, content, link) sections."""
     labels = b"".join(name.encode() + b"\0" for name in [*(row[0] for row in sections), ".shstrtab"])
     sections.append((".shstrtab", 3, labels, 0))

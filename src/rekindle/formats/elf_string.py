@@ -57,8 +57,7 @@ def _find_room(elf: Elf, size: int) -> tuple[int, int, ByteEdit] | None:
         limit = min([round_up(target, _PAGE), *above])
         if target + size > limit or not view.inside(place, size) or any(view.take(place, size)):
             continue
-        others = (row for row in used if row != (offset, file_size))
-        if not any(at < place + size and at + length > place for at, length in others):
+        if not any(at < place + size and at + length > place for at, length in used):
             grown = _SEGMENT.pack(kind, flags, offset, address, physical, file_size + size, memory + size, align)
             return place, target, ByteEdit(phoff + _SEGMENT.size * number, grown)
     return None
@@ -73,13 +72,13 @@ def _find_lea(elf: Elf, section: Section, old: int, new: int) -> list[tuple[Byte
         words = np.frombuffer(elf.view.data, "<i4", count=max(count, 0), offset=offset + shift).astype(np.int64)
         at = np.arange(len(words)) * 4 + shift
         for place in at[words == old - (section.address + at + 4)].tolist():
-            before = elf.view.take(offset + place - 3, 3) if place >= 3 else b""
+            before = bytes(elf.view.data[offset + place - 3 : offset + place]) if place >= 3 else b""
             distance = new - (section.address + place + 4)
             if before[:2] in (b"\x48\x8d", b"\x4c\x8d") and before[2] & 0xC7 == 5 and abs(distance) < 1 << 31:
                 edits.append((ByteEdit(offset + place, struct.pack("<i", distance)),))
             else:
                 # Some other instruction that reaches it: then we do not know what leads there.
-                edits += [(ByteEdit(offset + place, b""),)] * 2
+                edits += [(), ()]
     return edits
 
 
@@ -108,10 +107,8 @@ def _find_adrp(elf: Elf, section: Section, old: int, new: int) -> list[tuple[Byt
 
 def _has_length(elf: Elf, place: int, length: int) -> bool:
     """Does a number like the text's length stand near the instruction? Then changing the pointer is not enough."""
-    start = max(0, place - _NEAR)
-    near = elf.view.take(start, min(2 * _NEAR, elf.view.size - start))
+    near = bytes(elf.view.data[max(place - _NEAR, 0) : place + _NEAR])
     if elf.machine == "x86_64":
         return struct.pack("<I", length) in near
-    aligned = near[(place - start) % 4 :]
-    words = [word for (word,) in struct.iter_unpack("<I", aligned[: len(aligned) // 4 * 4])]
+    words = [word for (word,) in struct.iter_unpack("<I", near[: len(near) // 4 * 4])]
     return any(word & 0x7F800000 == 0x52800000 and word >> 5 & 0xFFFF == length for word in words)

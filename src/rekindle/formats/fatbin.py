@@ -38,6 +38,7 @@ _ENTRY = Struct("<HHIQIIHHIIIQ")
 _LEAST_HEADER = _ENTRY.size
 _FULL_HEADER = _LEAST_HEADER + 16
 _SIZE, _PLACE = Struct("<Q"), Struct("<II")
+_TOLD = _FULL_HEADER + _PLACE.size
 _MOST_HEADER = 4096
 MAX_CONTAINERS = 1_000_000
 STRETCH = 16 << 20
@@ -131,24 +132,23 @@ def decode_head(entry: Entry, stored: bytes, limit: int) -> bytes:
 
 def read_options(data: Any, entry: Entry) -> tuple[str, ...]:
     """What ptxas was told when an entry's PTX was made, as the driver would tell it again; empty where nothing is."""
-    if entry.kind != "ptx" or entry.header < _FULL_HEADER + 8:
+    head = bytes(data[entry.offset : entry.offset + entry.header]).ljust(_TOLD, b"\0")
+    where, size = _PLACE.unpack_from(head, _FULL_HEADER)
+    if entry.kind != "ptx" or where < _TOLD or where + size > entry.header:
         return ()
-    where, size = _PLACE.unpack_from(data, entry.offset + _FULL_HEADER)
-    if not _FULL_HEADER + 8 <= where <= entry.header or size > entry.header - where:
-        return ()
-    text = bytes(data[entry.offset + where : entry.offset + where + size])
+    text = head[where : where + size]
     return tuple(text.split(b"\0")[0].decode("utf-8", "replace").split())
 
 
 def write_entry(image: bytes, arch: Sm, *, compression: str = "none") -> bytes:
     """One entry of machine code. NVIDIA's fatbinary adds properties from sm_100 on: take its entry if it is there."""
-    flags = _PLAIN_FLAGS | {"": 0, "a": SPECIFIC, "f": FAMILY}[arch.suffix]
+    flags = _PLAIN_FLAGS + {"": 0, "a": SPECIFIC, "f": FAMILY}[arch.suffix]
     stored, size, body = 0, 0, image
     if compression == "zstd":
         from rekindle.formats.zstd import write_zstd
 
         flags |= ZSTD
-        body = write_zstd(image, level=9)
+        body = write_zstd(image)
         stored, size = len(body), len(image)
     body += bytes(-len(body) % _PADDING)
     # The version is that of the cubin's own form.
@@ -255,7 +255,7 @@ def decode_lz4(data: bytes, limit: int) -> bytes:
         at += 1
         literals = token >> 4
         if literals == 15:
-            literals, at = _read_length(data, at, literals, limit)
+            literals, at = _read_length(data, at, literals)
         out += data[at : at + literals]
         at += literals
         if at + 2 > size:
@@ -264,7 +264,7 @@ def decode_lz4(data: bytes, limit: int) -> bytes:
         at += 2
         length = token & 15
         if length == 15:
-            length, at = _read_length(data, at, length, limit)
+            length, at = _read_length(data, at, length)
         length = min(length + 4, limit - len(out))
         if not 0 < distance <= len(out) or length <= 0:
             break
@@ -277,12 +277,13 @@ def decode_lz4(data: bytes, limit: int) -> bytes:
     return bytes(out[:limit])
 
 
-def _read_length(data: bytes, at: int, count: int, limit: int) -> tuple[int, int]:
-    """A length that did not fit into its four bits: the bytes after it are added up to the first below 255."""
+def _read_length(data: bytes, at: int, count: int) -> tuple[int, int]:
+    """A length that did not fit into its four bits: the bytes after it are added up to the first below 255. All of it
+    is read even where less is wanted: what it counts stands behind it."""
     while at < len(data):
         byte = data[at]
         at += 1
         count += byte
-        if byte != 255 or count > limit:
+        if byte != 255:
             break
     return count, at

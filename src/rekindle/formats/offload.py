@@ -141,7 +141,7 @@ def write_bundle(objects: Mapping[str, bytes], form: str) -> bytes:
         from rekindle.formats.zstd import write_zstd
 
         # Code for neighbours is almost the same: what repeats lies as far apart as one object is long.
-        packed = write_zstd(raw, level=9, window_log=_WINDOW_LOG)
+        packed = write_zstd(raw, window_log=_WINDOW_LOG)
     else:
         packed = zlib.compress(raw, 9)
     sizes = _SIZES[int(version)]
@@ -247,8 +247,10 @@ def read_object_face(image: bytes, what: str = "code object") -> Face:
             mine = [(number, row) for number, row in rows if not row[".value_kind"].startswith("hidden_")]
             passed = [(number, _ARGUMENT(row)) for number, row in mine]
             _, name = _KERNEL(kernel)
+            if not isinstance(name, str):
+                raise TypeError("a kernel's name is no text")
             kernels[name] = tuple((number, size) for number, (_, size) in passed)
-    except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
+    except (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Malformed(f"{what}: its list of kernels cannot be read ({error})") from error
     symbols = list(read_symbols(elf, _DYNAMIC_SYMBOLS))
     sizes = {name: size for name, kind, _, size in symbols if kind == _OBJECT_SYMBOL and not name.endswith(".kd")}

@@ -90,10 +90,11 @@ class ImageLayout:
 
     def _has_room(self) -> bool:
         """Is there a place for one more section header? Bound imports often lie there, and go anyway."""
-        bound = self.pe.directories[BOUND_IMPORT] if len(self.pe.directories) > BOUND_IMPORT else (0, 0)
+        bound = [range(at, at + size) for at, size in self.pe.directories[BOUND_IMPORT : BOUND_IMPORT + 1]]
         limit = min(self.headers, self.first)
         spare = self.pe.view.take(self.table_end, max(0, min(_HEADER, limit - self.table_end)))
-        if any(value and not bound[0] <= self.table_end + i < bound[0] + bound[1] for i, value in enumerate(spare)):
+        kept = (self.table_end + i for i, value in enumerate(spare) if value)
+        if any(all(place not in part for part in bound) for place in kept):
             raise Malformed(f"{self.pe.view.what} keeps something of its own behind its section table")
         return len(spare) == _HEADER
 

@@ -120,7 +120,8 @@ class RangeFile:
         self._lock = threading.Lock()
         self._blocks: OrderedDict[int, bytes] = OrderedDict()
         # Who reads on where the last answer ended gets more each time: a request costs as much as many blocks.
-        self._next, self._ahead = -1, 1
+        self._next: int | None = None
+        self._ahead = 1
         self._tail, self.length = self._get(None, TAIL)
         self._tail_at = self.length - len(self._tail)
 

@@ -45,9 +45,9 @@ class Rewriter:
             name = record or f"{folder}/RECORD"
             try:
                 text = source.read(name).decode("utf-8")
-            except (KeyError, UnicodeDecodeError) as error:
+                self.rows = {row[0]: (row[1], row[2]) for row in csv.reader(io.StringIO(text)) if len(row) >= 3}
+            except (KeyError, UnicodeDecodeError, csv.Error) as error:
                 raise BadInput(f"the wheel has no readable {name}") from error
-            self.rows = {row[0]: (row[1], row[2]) for row in csv.reader(io.StringIO(text)) if len(row) >= 3}
 
     def copy(self, info: zipfile.ZipInfo) -> None:
         """The member with its compressed bytes untouched."""

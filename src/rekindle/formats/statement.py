@@ -47,7 +47,7 @@ def pre_authentication(payload_type: str, payload: bytes) -> bytes:
 def seal(payload_type: str, payload: bytes, key_id: str, sign: Callable[[bytes], bytes]) -> bytes:
     signatures = [{"keyid": key_id, "sig": _to_base64(sign(pre_authentication(payload_type, payload)))}]
     made = {"payload": _to_base64(payload), "payloadType": payload_type, "signatures": signatures}
-    return (json.dumps(made, indent=1, sort_keys=True) + "\n").encode("ascii")
+    return (json.dumps(made, indent=1) + "\n").encode("ascii")
 
 
 def read_envelope(raw: bytes, origin: str) -> Envelope:

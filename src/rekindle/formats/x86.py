@@ -86,7 +86,7 @@ def decode(code: Bytes) -> tuple[Bytes, Bytes]:
     isa = np.where(NO_OPCODE[b], np.uint8(BAD), np.uint8(0))
     # mod 0, rm 4: the SIB byte after ModRM adds four bytes if its base is 5.
     at = np.flatnonzero(length & 0x80)
-    length[at] = (length[at] & 0x7F) + np.where((b[np.minimum(at + 2, len(b) - 1)] & 7) == 5, 4, 0).astype(np.uint8)
+    length[at] = (length[at] & 0x7F) + np.where((b[at + 2] & 7) == 5, 4, 0).astype(np.uint8)
     _two_byte(b, length, isa)
     _vex(b, length, isa)
     _evex_and_xop(b, length, isa)
@@ -112,7 +112,7 @@ def _modrm(b: Bytes, at: Ints) -> Bytes:
 
 
 def _two_byte(b: Bytes, length: Bytes, isa: Bytes) -> None:
-    at = np.flatnonzero(b[:-8] == 0x0F)
+    at = np.flatnonzero(b[:-PAD] == 0x0F)
     second, third = b[at + 1], b[at + 2]
     size = 2 + IMMEDIATE_0F[second] + np.where(HAS_MODRM_0F[second], _modrm(b, at + 2), 0)
     kind = np.where(NO_OPCODE_0F[second], np.uint8(BAD), ISA_0F[0][second])
@@ -124,12 +124,12 @@ def _two_byte(b: Bytes, length: Bytes, isa: Bytes) -> None:
 
 
 def _vex(b: Bytes, length: Bytes, isa: Bytes) -> None:
-    at = np.flatnonzero(b[:-8] == 0xC5)
+    at = np.flatnonzero(b[:-PAD] == 0xC5)
     second, opcode = b[at + 1], b[at + 2]
     size = 3 + _modrm(b, at + 3) + IMMEDIATE_VEX[1][opcode]
     length[at] = np.where(opcode == 0x77, 3, size)
     isa[at] = ISA_VEX[1, second & 3, (second >> 2) & 1, opcode]
-    at = np.flatnonzero(b[:-8] == 0xC4)
+    at = np.flatnonzero(b[:-PAD] == 0xC4)
     second, third, opcode = b[at + 1], b[at + 2], b[at + 3]
     table = second & 0x1F
     known = np.where(table <= 3, table, 0)
@@ -143,7 +143,7 @@ def _vex(b: Bytes, length: Bytes, isa: Bytes) -> None:
 
 
 def _evex_and_xop(b: Bytes, length: Bytes, isa: Bytes) -> None:
-    at = np.flatnonzero(b[:-8] == 0x62)
+    at = np.flatnonzero(b[:-PAD] == 0x62)
     second, third, opcode = b[at + 1], b[at + 2], b[at + 4]
     table = second & 7
     immediate = np.where(table == 3, 1, np.where(table == 1, IMMEDIATE_VEX[1][opcode], 0))
@@ -151,7 +151,7 @@ def _evex_and_xop(b: Bytes, length: Bytes, isa: Bytes) -> None:
     real = ((second & 8) == 0) & ((third & 4) != 0) & np.isin(table, (1, 2, 3, 5, 6))
     kind = np.where(table >= 5, np.uint8(ID["avx512_fp16"]), np.uint8(ID["avx512"]))
     isa[at] = np.where(real, kind, np.uint8(BAD))
-    at = np.flatnonzero(b[:-8] == 0x8F)
+    at = np.flatnonzero(b[:-PAD] == 0x8F)
     at = at[((b[at + 1] & 0x1F) >= 8) & ((b[at + 1] & 0x1F) <= 10)]
     table, opcode = b[at + 1] & 0x1F, b[at + 3]
     length[at] = 4 + _modrm(b, at + 4) + np.where(table == 8, 1, np.where(table == 10, 4, 0))
@@ -160,13 +160,13 @@ def _evex_and_xop(b: Bytes, length: Bytes, isa: Bytes) -> None:
 
 def _rex(b: Bytes, length: Bytes, isa: Bytes) -> None:
     """REX adds a byte; REX.W makes ``mov r, imm`` eight bytes long and ``0F C7 /1`` a cmpxchg16b."""
-    at = np.flatnonzero((b[:-2] & 0xF0) == 0x40)
+    at = np.flatnonzero((b[:-PAD] & 0xF0) == 0x40)
     following = b[at + 1]
     wide = (b[at] & 8) != 0
     eight = wide & ((following & 0xF8) == 0xB8)
     kind = isa[at + 1]
-    here = np.flatnonzero(wide & (following == 0x0F) & (b[np.minimum(at + 2, len(b) - 1)] == 0xC7))
-    modrm = b[np.minimum(at[here] + 3, len(b) - 1)]
+    here = np.flatnonzero(wide & (following == 0x0F) & (b[at + 2] == 0xC7))
+    modrm = b[at[here] + 3]
     kind[here[((modrm >> 3) & 7 == 1) & (modrm < 0xC0)]] = ID["cx16"]
     # A prefix or a second REX after REX, or VEX after it, never occurs in compiled code.
     stray = LEGACY_PREFIX[following] | ((following & 0xF0) == 0x40)
@@ -176,7 +176,7 @@ def _rex(b: Bytes, length: Bytes, isa: Bytes) -> None:
 
 def _prefixes(b: Bytes, length: Bytes, isa: Bytes) -> None:
     """Legacy prefixes in any number: they add their bytes, 66 shrinks immediates, 66/F3/F2 choose the class."""
-    at = np.flatnonzero(LEGACY_PREFIX[b[:-24]])
+    at = np.flatnonzero(LEGACY_PREFIX[b[:-PAD]])
     if not len(at):
         return
     last = np.empty(len(at), bool)

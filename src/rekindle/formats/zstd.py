@@ -8,6 +8,7 @@ else:
     from backports import zstd
 
 _PIECE = 1 << 16
+_LEVEL = 9
 ZstdError = zstd.ZstdError
 
 
@@ -29,10 +30,10 @@ def read_zstd(stored: bytes, size: int, *, window_log: int = 27) -> bytes:
     return bytes(out)
 
 
-def write_zstd(data: bytes, *, level: int, window_log: int | None = None) -> bytes:
+def write_zstd(data: bytes, *, window_log: int | None = None) -> bytes:
     """One stream that says how long its content is; ``window_log``: what repeats is found so far apart."""
     if window_log is None:
-        return zstd.compress(data, level=level)
+        return zstd.compress(data, level=_LEVEL)
     far = zstd.CompressionParameter
-    options: dict[int, int] = {far.compression_level: level, far.window_log: window_log}
+    options: dict[int, int] = {far.compression_level: _LEVEL, far.window_log: window_log}
     return zstd.compress(data, options=options | {far.enable_long_distance_matching: 1})

@@ -85,6 +85,7 @@ def test_tags_of_the_dynamic_section() -> None:
     assert elf.dynamic == tuple((tag, tag * 3) for tag in named)
     assert Elf(library([])).tag("NEEDED") is None
     assert Elf(library([(1, 5), (1, 6)])).tag("NEEDED") == 5
+    assert Elf(library([(30, 0), (1, 5)])).dynamic == ((30, 0), (1, 5)), "a value of zero ends nothing"
 
 
 def test_names_in_the_dynamic_section() -> None:
@@ -117,6 +118,7 @@ def test_addresses_and_offsets() -> None:
     elf = Elf(library([]))
     assert [elf.offset_of(BASE + at) for at in (0, 5, SIZE - 1)] == [0, 5, SIZE - 1]
     assert [elf.offset_of(at) for at in (BASE - 1, BASE + SIZE, 0)] == [None] * 3
+    assert [elf.address_of(at) for at in (0, 5, SIZE - 1, SIZE)] == [BASE, BASE + 5, BASE + SIZE - 1, None]
     assert elf.segments == (
         Segment(1, 5, 0, BASE, SIZE),
         Segment(2, 5, DYNAMIC, BASE + DYNAMIC, 0),
@@ -124,8 +126,9 @@ def test_addresses_and_offsets() -> None:
     moved = bytearray(library([]))
     moved[64:120] = segment(1, 0x50, BASE, 0x20)
     assert [Elf(bytes(moved)).offset_of(BASE + at) for at in (0, 0x1F, 0x20)] == [0x50, 0x6F, None]
+    assert [Elf(bytes(moved)).address_of(at) for at in (0x4F, 0x50, 0x6F, 0x70)] == [None, BASE, BASE + 0x1F, None]
     moved[64:120] = segment(7, 0x50, BASE, 0x20)
-    assert Elf(bytes(moved)).offset_of(BASE) is None
+    assert Elf(bytes(moved)).offset_of(BASE) is Elf(bytes(moved)).address_of(0x50) is None
 
 
 def test_program_headers_have_bounds() -> None:

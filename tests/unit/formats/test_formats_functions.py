@@ -245,6 +245,15 @@ def test_a_symbol_covers_what_lies_in_it() -> None:
     assert spans(library(symbol(0, 0x1040, size=4), more=unwind([(0x1010, 4)]))) == [(0x1010, 0x1014), (0x1040, 0x1044)]
 
 
+def test_a_symbol_without_a_size_ends_as_the_unwind_table_says() -> None:
+    """Wherever its row stands; without one it runs up to the next, or to the end."""
+    rows = [(0x1010, 4), (0x1020, 6), (0x1040, 8)]
+    symbols = [symbol(0, value) for value in (0x1010, 0x1020, 0x1030, 0x1040, 0x1080)]
+    ends = [(0x1010, 0x1014), (0x1020, 0x1026), (0x1030, 0x1040), (0x1040, 0x1048), (0x1080, 0x1100)]
+    assert spans(library(*symbols, more=unwind(rows))) == ends
+    assert spans(library(symbol(0, 0x1040, size=2), more=unwind(rows)))[-1] == (0x1040, 0x1042)
+
+
 def test_rows_of_the_unwind_table_in_any_order() -> None:
     found = library(more=unwind([(0x1030, 4), (0x1010, 0x40)]))
     assert spans(found) == [(0x1010, 0x1030), (0x1030, 0x1034)]

@@ -144,6 +144,22 @@ def test_strays_over_the_border_of_a_stretch(monkeypatch: pytest.MonkeyPatch) ->
         assert [c.offset for c in stray_containers(data, [])] == [at]
 
 
+def test_what_was_searched_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page once, up to what was found: memory stays small whatever the file's size."""
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(fatbin, "STRETCH", 64)
+    monkeypatch.setattr(fatbin, "release", lambda _, at, size: given.append((at, size)))
+    assert len(list(stray_containers(ONE + b"\1" * 100 + ONE + b"\1" * 70, []))) == 2
+    end = len(ONE)
+    assert given == [(0, 0), (end, 64), (end + 64, 36), (2 * end + 100, 64), (2 * end + 164, 6)]
+
+
+def test_code_may_end_with_what_looks_like_a_container() -> None:
+    for more in (b"", b"\0" * 4):
+        data = make_fatbin([make_entry(2, 90, payload=bytes(16 - len(more)) + MAGIC_ONLY + more)]) + ONE
+        assert [container.offset for container in read(data)] == [0, len(data) - len(ONE)]
+
+
 def test_known_stretches_are_left_out() -> None:
     data = ONE + b"\1" * 8 + ONE + b"\1" * 8 + ONE
     second, third = len(ONE) + 8, 2 * (len(ONE) + 8)

@@ -164,6 +164,34 @@ def test_tables_of_a_section_move_with_the_headers(tmp_path: Path) -> None:
     assert number(made, TABLE + 40 * 2 + 24) == 0, "none stays none"
 
 
+@pytest.mark.parametrize(("headers", "fine"), [(0xE00, True), (0xE01, False)])
+def test_headers_that_grow_end_before_the_first_section(headers: int, fine: bool, tmp_path: Path) -> None:
+    """It is mapped at 0x1000, and they grow by 0x200."""
+    data = bytearray(make_pe({f".s{one}": b"%d" % one for one in range(16)}, imports=["kindling.dll"]))
+    struct.pack_into("<I", data, OPTIONAL + 60, headers)
+    if fine:
+        assert number(renamed(tmp_path, bytes(data)), OPTIONAL + 60) == 0x1000
+    else:
+        with pytest.raises(Malformed, match="its headers have no room for one section more"):
+            renamed(tmp_path, bytes(data))
+
+
+@pytest.mark.parametrize("count", [0, 4, 11, 12, 13])
+def test_an_image_may_have_fewer_directories(count: int, tmp_path: Path) -> None:
+    """Then nothing behind its section table can be bound imports, whatever stands where they would be named."""
+    edits = [(OPTIONAL + 108, "<I", count), (DIRECTORIES + 8 * BOUND_IMPORT, "<I", TABLE + 80)]
+    edits += [(DIRECTORIES + 8 * BOUND_IMPORT + 4, "<I", 8), (TABLE + 80, "<B", 7)]
+    path = tmp_path / "x.dll"
+    path.write_bytes(image(*edits))
+    if count > BOUND_IMPORT:
+        assert rename_imports(path, {"kindling.dll": "new.dll"}) == ("kindling.dll",)
+    elif count:
+        with pytest.raises(Malformed, match="of its own"):
+            rename_imports(path, {"kindling.dll": "new.dll"})
+    else:
+        assert rename_imports(path, {"kindling.dll": "new.dll"}) == (), "it imports nothing then"
+
+
 @pytest.mark.parametrize(("says", "cleared"), [(0x4F, False), (0x50, True), (0x70, True)])
 def test_the_folder_that_is_searched(says: int, cleared: bool, tmp_path: Path) -> None:
     config = struct.pack("<I", says) + b"\x11" * 0x80

@@ -170,6 +170,23 @@ def test_glibc_comes_before_musl_and_a_newer_version_before_both() -> None:
     assert [wheel.file.name for wheel in found] == [names[2], names[1], names[0]]
 
 
+@pytest.mark.parametrize(
+    ("head", "address"),
+    [
+        ('<base href="https://files.example/pool/">', "https://files.example/pool/a.whl"),
+        ('<base href="../other/">', "https://index.example/simple/other/a.whl"),
+        ('<base href="https://one.example/"><base href="https://two.example/">', "https://one.example/a.whl"),
+        ('<base target="x"><base href="https://two.example/">', "https://two.example/a.whl"),
+        ("<base>", URL + "a.whl"),
+        ('<base href="">', URL + "a.whl"),
+        ("", URL + "a.whl"),
+    ],
+)
+def test_links_lead_on_from_the_first_base(head: str, address: str) -> None:
+    page = f'{head}<a href="a.whl">a</a>'
+    assert [file.url for file in read_project_page(page.encode(), URL)] == [address]
+
+
 @pytest.mark.parametrize("python", ["3", "", "x.1", "3.x", "3.", ".1"])
 def test_what_is_no_python(python: str) -> None:
     with pytest.raises(BadInput, match="no Python version"):
