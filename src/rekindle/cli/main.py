@@ -192,6 +192,18 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings | {"allow_abbrev": False})
+        self._takes_between = True
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Options may stand between words, too: ``index add --root DIR WHEEL``."""
+        words = self._get_positional_actions()
+        if not self._takes_between or len(words) < 2 or words[-1].nargs in (argparse.PARSER, argparse.REMAINDER):
+            return super().parse_known_args(args, namespace)
+        self._takes_between = False  # argparse parses twice then, each time through here
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._takes_between = True
 
     def error(self, message: str) -> Any:
         import difflib

@@ -136,7 +136,7 @@ _HOW: dict[str, dict[str, Any]] = {
     "int": {"type": int},
     "float": {"type": float},
     "optional": {"nargs": "?", "const": ""},
-    "any": {"nargs": "*"},
+    "any": {"nargs": "*", "default": []},
     "some": {"nargs": "+"},
     "two": {"nargs": 2},
     "many": {"action": "append", "default": []},

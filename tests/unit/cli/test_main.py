@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import json
 import subprocess
 import sys
 import types
@@ -51,6 +53,30 @@ def test_options_ahead_of_no_verb_are_usage(words: list[str], capsys: pytest.Cap
     with contextlib.suppress(SystemExit):
         assert front.main(words) == Exit.USAGE
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["index", "add", "--root", "R", "a.whl", "b.whl"],
+        ["index", "--root", "R", "add", "a.whl", "b.whl"],
+        ["index", "add", "a.whl", "b.whl", "--root", "R"],
+        ["index", "add", "a.whl", "--root", "R", "b.whl"],
+    ],
+)
+def test_options_may_stand_between_words(words: list[str]) -> None:
+    args = front.verb_parser("index", importlib.import_module("rekindle.cli.index")).parse_args(words[1:])
+    assert (args.action, args.what, args.root) == ("add", ["a.whl", "b.whl"], "R")
+
+
+def test_options_may_stand_between_the_words_of_a_step(capsys: pytest.CaptureFixture[str]) -> None:
+    assert front.main(["facts", "show", "cuda", "--json", "12.8"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["rows"]) == ["12.8"]
+
+
+def test_only_words_that_must_be_there_are_missed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert front.main(["index"]) == 2
+    assert "required: ACTION\n" in capsys.readouterr().err
 
 
 def test_a_wrong_option_is_usage_not_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
