@@ -175,6 +175,8 @@ def test_a_graft_foretells_what_cannot_work() -> None:
     rows = foretell(msgspec.json.encode(GRAFT))
     assert [(row.id, row.arch) for row in rows] == [("gpu*.attention", "sm_90"), ("gpu*.linalg", "sm_90")]
     assert "torch.linalg.svd cannot work" in rows[1].why
+    other = {"left_out": [{"unit": "softmax_90.cu", "arch": "sm_90", "why": "x"}, {"unit": None, "arch": "sm_90"}]}
+    assert foretell(msgspec.json.encode(other)) == ()
     assert foretell(b"") == foretell(b"[1]") == foretell(b'{"libraries": 7}') == ()
 
 
