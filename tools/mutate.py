@@ -60,7 +60,10 @@ ALSO = {
     ),
     "journey": ("matrix",),
     "model": ("compat", "render"),
-    "verify": ("integration/test_verify_torch.py",),  # its checks compute on a real torch
+    "verify": (
+        "integration/test_verify_torch.py",
+        "integration/test_verify_worlds.py",
+    ),  # its checks compute on a real torch
 }
 
 

@@ -294,7 +294,8 @@ def _is_script(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _copied(root: Path, scripts: Sequence[Task]) -> Iterator[Path]:
-    """A copy of the tree for errors in scripts; none is made where there are none."""
+    """A copy of the tree for errors in scripts; none is made where there are none. The scripts are written there as
+    they will be with an error, without comments and with other quotes: what notices that alone notices no error."""
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         copy = Path(folder, "tree")
         if scripts:
@@ -305,20 +306,22 @@ def _copied(root: Path, scripts: Sequence[Task]) -> Iterator[Path]:
                 elif (root / name).exists():
                     copy.mkdir(exist_ok=True)
                     shutil.copy2(root / name, copy / name)
+        for path in {path for path, _, _ in scripts}:
+            (copy / path.relative_to(root)).write_text(ast.unparse(ast.parse(path.read_text("utf-8"))), "utf-8")
         yield copy
 
 
 def _copy_run(copy: Path, root: Path, path: Path, mutant: Mutant, tests: Sequence[str]) -> Outcome:
     """The tests in the copy with the error in its script, as a command; the script is put back afterwards."""
-    source = path.read_text("utf-8")
     script = copy / path.relative_to(root)
-    script.write_text(ast.unparse(planted(source, mutant)), "utf-8")
+    before = script.read_text("utf-8")
+    script.write_text(ast.unparse(planted(path.read_text("utf-8"), mutant)), "utf-8")
     try:
         return Outcome.KILLED if _run_in(copy, _naming_first(copy, tests, path.stem)) else Outcome.SURVIVED
     except subprocess.TimeoutExpired:
         return Outcome.TIMEOUT
     finally:
-        script.write_text(source, "utf-8")
+        script.write_text(before, "utf-8")
 
 
 def _run_in(copy: Path, tests: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pretended_gpus import ARC
 from rekindle.model.verify import VerifyReport
 from rekindle.verify.runner import run_checks
 from rekindle.verify.target import Target, Trial
@@ -105,53 +106,6 @@ def test_a_plan_that_promises_something_else_is_noticed(tmp_path: Path) -> None:
     expect = {"version": "1.0.0", "cuda": "11.4"}
     report = try_torch(tmp_path, expect=expect, only=("version", "settings"))
     assert {check.id for check in report.checks if check.status == "failed"} == {"version", "settings"}
-
-
-# A torch that says it is an XPU build and has one Arc A770: its tensors are the CPU's, marked, and whatever makes a
-# float64 of a marked one is refused as the card does.
-ARC = """
-import types
-from torch.overrides import TorchFunctionMode
-
-def tensors(value):
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from tensors(item)
-
-class Pretended(TorchFunctionMode):
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        there = lambda value: isinstance(value, str) and value.startswith("xpu")
-        kwargs = dict(kwargs or {})
-        named = [*args, *kwargs.values()]
-        back = getattr(function, "__name__", "") == "cpu" or any(isinstance(one, str) and one == "cpu" for one in named)
-        on_card = any(map(there, named)) or any(getattr(one, "on_card", False) for one in tensors(named))
-        args = tuple("cpu" if there(one) else one for one in args)
-        kwargs = {name: "cpu" if there(one) else one for name, one in kwargs.items()}
-        result = function(*args, **kwargs)
-        if args and result is args[0] and any(map(there, named)):
-            result = result.clone()  # on a real card the copy there is another tensor
-        if back and on_card and isinstance(result, torch.Tensor):
-            return result.clone()
-        if on_card and not back:
-            for one in tensors(result):
-                if one.dtype in (torch.float64, torch.complex128):
-                    raise RuntimeError("Required aspect fp64 is not supported on the device")
-                one.on_card = True
-        return result
-
-about = types.SimpleNamespace(name="Intel(R) Arc(TM) A770 Graphics", total_memory=16 << 30)
-about.has_fp64, about.driver_version = False, "1.6"
-torch.xpu._is_compiled = torch.xpu.is_available = lambda: True
-torch.xpu.device_count = lambda: 1
-torch.xpu.get_device_properties = lambda index: about
-torch.xpu.set_device = torch.xpu.synchronize = lambda *words: None
-torch.xpu.manual_seed_all = lambda seed: None
-torch.Tensor.pin_memory = lambda self: self
-torch.Tensor.is_pinned = lambda self: True
-Pretended().__enter__()
-"""
 
 
 def test_the_checks_of_intel_gpus_ask_for_no_float64_where_the_card_has_none(tmp_path: Path) -> None:

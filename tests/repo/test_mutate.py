@@ -146,3 +146,18 @@ def test_a_script_below_a_folder_that_is_no_package_is_run_from_a_copy(project: 
     lines = mutate(project, module="src/pack/data", tests="tests/test_part.py")[1]
     survivors = [line.split("    ")[0] for line in lines if line.startswith("src/")]
     assert survivors == ["src/pack/data/tools/elsewhere.py:2: 4 becomes 5 (survived)"], lines
+
+
+def test_a_test_that_looks_at_a_scripts_quotes_notices_no_error(project: Path) -> None:
+    """Errors are written out from the syntax tree: such a test failed for each of them, and all counted as noticed."""
+    (project / "src" / "pack" / "data").mkdir(parents=True)
+    (project / "src" / "pack" / "__init__.py").touch()
+    (project / "src" / "pack" / "data" / "part.py").write_text('NAME = "part"\nSIZE = 3\n')
+    (project / "tests").mkdir()
+    (project / "tests" / "test_part.py").write_text(
+        "from pathlib import Path\n"
+        "PART = Path(__file__).parents[1] / 'src/pack/data/part.py'\n"
+        "def test_part(): assert '\"part\"' in PART.read_text()\n"
+    )
+    code, lines = mutate(project, module="src/pack/data", tests="tests/test_part.py")
+    assert code == 1 and not any("becomes" in line for line in lines), lines

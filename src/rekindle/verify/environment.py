@@ -111,8 +111,8 @@ def check_fits(subject: Subject, interpreter: Interpreter) -> None:
         remedy = emulated if subject.machine == "x86_64" else "verify it on such a machine"
         raise BadInput(f"{name} is for {subject.machine}, this Python runs on {machine}", remedy=remedy)
     stable = any(tag.abi == "abi3" for tag in subject.tags)
-    later = stable and bool(subject.pythons) and interpreter.release >= min(subject.pythons)
-    if subject.pythons and interpreter.release not in subject.pythons and not later:
+    here = interpreter.release
+    if subject.pythons and (here < min(subject.pythons) if stable else here not in subject.pythons):
         versions = " or ".join(f"{a}.{b}" for a, b in sorted(subject.pythons))
         text = f"{name} is for Python {versions}, {interpreter.path} is {interpreter.short}"
         raise BadInput(text, remedy="give a fitting one with --python EXE")

@@ -94,12 +94,12 @@ def _run_session(target: Target, request: Mapping[str, Any], gathered: Gathering
                 how = f"no answer within {limit:.0f} s"
                 break
             if event is None:
-                code = _end(process, grace=5.0)
+                code = _end(process, timeout=5.0)
                 # Bubblewrap tells of a signal as shells do.
                 how = _ending_words(128 - code if target.sandbox and code > 128 else code)
                 break
             if event["event"] == "done":
-                _end(process, grace=5.0)
+                _end(process, timeout=5.0)
                 failed = any(check.id.startswith("import.") and check.status == "failed" for check in gathered.checks)
                 return bool(event.get("clean", True)) or failed
             gathered.hear(event)
@@ -176,21 +176,21 @@ def _talk(
             process.stdin.close()
         yield process, events
     finally:
-        _end(process)
+        _end(process, timeout=0.0)
         # A stray process may hold the pipe open; closing it under the listener would then wait for that process.
         listener.join(2.0)
         if not listener.is_alive():
             said.close()
 
 
-def _end(process: subprocess.Popen[bytes], grace: float = 0.0) -> int:
+def _end(process: subprocess.Popen[bytes], *, timeout: float) -> int:
     """End it with everything it started, if it does not end by itself; its exit code."""
     with contextlib.suppress(subprocess.TimeoutExpired):
-        return process.wait(grace)
+        return process.wait(timeout)
     if sys.platform != "win32":
         # First a request, so that the agent ends the check it runs, which is a group of its own.
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             os.killpg(process.pid, signal.SIGTERM)
-            return process.wait(5.0)
+            return process.wait(timeout=5.0)
     kill_group(process)
     return process.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -40,7 +41,9 @@ class Notes(Silent):
         self.noted.append(text)
 
 
-@pytest.mark.parametrize("tag", ["cp311-cp311-linux_x86_64", "cp310-abi3-manylinux_2_28_x86_64", "py3-none-any"])
+@pytest.mark.parametrize(
+    "tag", ["cp311-cp311-linux_x86_64", "cp310-abi3-manylinux_2_28_x86_64", "cp311-abi3-linux_x86_64", "py3-none-any"]
+)
 def test_a_wheel_for_this_python_fits(tag: str, tmp_path: Path) -> None:
     check_fits(subject(tmp_path, tag), HERE)
 
@@ -148,6 +151,11 @@ def test_what_came_from_addresses_is_refused_but_the_wheel_itself(tmp_path: Path
         note_address(tmp_path / f"with {name}", name, text)
         with pytest.raises(BadInput, match=f"leads to {name} from"):
             refuse_addresses(tmp_path / f"with {name}", wheel)
+    for size, read in ((1 << 20, True), ((1 << 20) + 1, False)):
+        text = json.dumps({"url": wheel.path.as_uri()})
+        note_address(tmp_path / str(size), "torch", " " * (size - len(text)) + text)
+        with contextlib.nullcontext() if read else pytest.raises(BadInput, match="an address nobody can read"):
+            refuse_addresses(tmp_path / str(size), wheel)
 
 
 @pytest.fixture
@@ -156,6 +164,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], Path]]:
     found: list[tuple[list[str], Path]] = []
 
     def run(argv: Sequence[str], *, cwd: Path, seconds: float) -> InstallerRun:
+        assert seconds == 3600, "an hour: where the index is slow it takes long, and it must end"
         found.append((list(argv), cwd))
         return InstallerRun(argv=tuple(argv), code=0, lines=())
 

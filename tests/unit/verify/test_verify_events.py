@@ -39,6 +39,12 @@ def test_gpus_are_counted_by_their_numbers(tmp_path: Path) -> None:
     assert report.claims == ("cpu", "gpu") and report.subject == "torch on K40c" and not report.checks
 
 
+def test_times_are_told_to_a_thousandth(tmp_path: Path) -> None:
+    end = {"event": "end", "id": "a", "status": "passed", "seconds": 1.23456, "cpu_seconds": 0.98765}
+    report = read_events(LiveHost(), written(tmp_path, HELLO, end, DONE), "smoke", Silent())
+    assert (report.checks[0].seconds, report.checks[0].cpu_seconds) == (1.235, 0.988) and report.seconds == 1.235
+
+
 def test_a_record_that_ends_early_is_no_proof(tmp_path: Path) -> None:
     for events in ((), (HELLO,), (HELLO, PLAN, DONE, PLAN)):
         report = read_events(LiveHost(), written(tmp_path, *events), "smoke", Silent())

@@ -18,6 +18,7 @@ from rekindle.model.wheel import OperatorTrial
 from rekindle.verify.environment import check_fits
 from rekindle.verify.output import compare, junit
 from rekindle.verify.target import CHECKS, read_subject
+from tiny_wheels import make_wheel
 
 
 def report(**status: str) -> VerifyReport:
@@ -33,6 +34,8 @@ def test_junit_is_xml_that_counts_right() -> None:
     suite = root.find("testsuite")
     assert suite is not None and suite.get("tests") == "3" and suite.get("failures") == "1"
     assert len(root.findall(".//failure")) == len(root.findall(".//skipped")) == 1
+    said = {case.get("name"): [part.tag for part in case] for case in root.iter("testcase")}
+    assert said == {"a": ["system-out"], "b": ["failure"], "c": ["skipped"]}
 
 
 def test_a_report_survives_the_disk() -> None:
@@ -95,6 +98,12 @@ def test_what_is_no_wheel_is_one_line(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"PK\x03\x04 not really")
     with pytest.raises(BadInput):
         read_subject(tmp_path / name)
+
+
+def test_a_strangers_version_is_told_only_so_far(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "torch", "9" * 200, file="torch-2.6.0-py3-none-any.whl")
+    with pytest.raises(BadInput, match=f"is version {'9' * 80} by its METADATA"):
+        read_subject(wheel)
 
 
 @pytest.mark.parametrize("path", sorted(CHECKS.glob("*.py")), ids=lambda p: p.name)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 import sys
-import types
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,20 +12,13 @@ from typing import Any
 
 import pytest
 
-from rekindle.verify.target import CHECKS
+from loaded_checks import loaded_checks
 
 
 @pytest.fixture(scope="module")
 def checks() -> Iterator[Any]:
-    """The checks' own package, as the agent makes it."""
-    made = types.ModuleType("rekindle_checks")
-    made.__path__ = [str(CHECKS)]
-    before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "rekindle_checks"}
-    sys.modules["rekindle_checks"] = made
-    yield lambda name: importlib.import_module(f"rekindle_checks.{name}")
-    for name in [name for name in sys.modules if name.partition(".")[0] == "rekindle_checks"]:
-        del sys.modules[name]
-    sys.modules.update(before)
+    with loaded_checks() as load:
+        yield load
 
 
 @pytest.mark.parametrize(

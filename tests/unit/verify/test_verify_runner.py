@@ -158,6 +158,19 @@ def test_an_interpreter_that_ends_at_once_is_a_failed_start(tmp_path: Path) -> N
     assert report.failed == 1 and "not today" in report.checks[0].detail
 
 
+def test_a_line_of_more_than_a_megabyte_is_nothing_an_agent_says(tmp_path: Path) -> None:
+    says = (
+        "import json\n"
+        "for size in (1 << 20, (1 << 20) + 1):\n"
+        "    event = {'event': 'end', 'id': str(size), 'status': 'passed', 'detail': ''}\n"
+        "    event['detail'] = 'x' * (size - len(json.dumps(event)))\n"
+        "    print(json.dumps(event))\n"
+        "print(json.dumps({'event': 'done'}))\n"
+    )
+    report = run_checks(Target(command=(sys.executable, "-c", says), package="spark"))
+    assert [check.id for check in report.checks] == [str(1 << 20)]
+
+
 @pytest.mark.parametrize("source", [ILLEGAL, "\ndef dot(x, y):\n    import os\n    os._exit(9)\n"])
 def test_without_fork_a_crash_still_costs_one_check_each(tmp_path: Path, source: str) -> None:
     report = try_package(tmp_path, GOOD + source, inline=True)
@@ -305,7 +318,7 @@ def test_windows_codes_are_told_as_windows_names_them() -> None:
     assert (
         _ending_words(2**31).endswith("0x80000000")
         and _ending_words(-11).endswith("signal 11")
-        and _ending_words(0).endswith(" 0")
+        and _ending_words(0).endswith("exit code 0")
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from bare_host import BareHost
+from loaded_checks import loaded_checks
 from rekindle.model.progress import Silent
 from rekindle.model.verify import Missing, VerifyCheck
 from rekindle.verify.gather import (
@@ -20,6 +21,7 @@ from rekindle.verify.gather import (
     next_steps,
     required_checks,
 )
+from rekindle.verify.target import CHECKS
 
 CLAIMS = [
     Claim(package="torch", level="smoke", gpu=False),
@@ -91,22 +93,13 @@ def test_emulation_drops_what_it_cannot_do_and_asks_for_the_gate() -> None:
 
 
 def test_every_required_check_exists() -> None:
-    import json
-    import re
-    from pathlib import Path
-
-    import rekindle.verify.checks as checks
-
-    text = "".join(path.read_text(encoding="utf-8") for path in Path(next(iter(checks.__path__))).glob("check_*.py"))
     known: dict[str, set[str]] = {"torch": {"import.torch"}, "spark": {"import.spark"}}
-    for match in re.finditer(r'@check\(\s*"([^"]+)"([^)]*)', text):
-        for package in known:
-            wanted = re.search(r'package="(\w+)"', match[2])
-            if (wanted[1] if wanted else "torch") in (package, "any"):
-                known[package].add(match[1])
-    # The families of kernels are rows of a table, each registered as a check of torch.
-    table = json.loads(Path(next(iter(checks.__path__)), "families.json").read_text(encoding="utf-8"))
-    known["torch"].update(row[0] for kind in ("cpu", "gpu") for row in table[kind])
+    with loaded_checks() as load:
+        for path in CHECKS.glob("check_*.py"):
+            load(path.stem)
+        for check in load("framework").CHECKS:
+            for package in known if check.package == "any" else [check.package]:
+                known[package].add(check.id)
     for package, ids in known.items():
         minimum = load_minimum(package)
         assert minimum.keys() == {"smoke", "full", "gpu_smoke", "gpu_full", "native", "emulated"}
@@ -182,6 +175,8 @@ def test_a_graft_foretells_what_cannot_work() -> None:
     rows = foretell(msgspec.json.encode(GRAFT))
     assert [(row.id, row.arch) for row in rows] == [("gpu*.attention", "sm_90"), ("gpu*.linalg", "sm_90")]
     assert "torch.linalg.svd cannot work" in rows[1].why
+    other = {"left_out": [{"unit": "softmax_90.cu", "arch": "sm_90", "why": "x"}, {"unit": None, "arch": "sm_90"}]}
+    assert foretell(msgspec.json.encode(other)) == ()
     assert foretell(b"") == foretell(b"[1]") == foretell(b'{"libraries": 7}') == ()
 
 

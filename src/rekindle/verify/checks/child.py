@@ -37,7 +37,7 @@ def die_with_parent():
     try:
         import ctypes
 
-        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG
     except (ImportError, OSError, AttributeError):
         pass
 
