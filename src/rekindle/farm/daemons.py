@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from rekindle.errors import StageFailed
@@ -33,14 +34,13 @@ class Daemon:
         """Its process, where it runs on this machine."""
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             note = json.loads(self.note.read_bytes())
-            if process_mark(int(note["pid"])) == note["mark"]:
+            if (mark := process_mark(int(note["pid"]))) and mark == note["mark"]:
                 return int(note["pid"])
         import psutil
 
         # Started with this configuration, and killed before its note was written.
         for process in psutil.process_iter(["cmdline"]):
-            words = process.info["cmdline"] or []
-            if "--config" in words[:-1] and words[words.index("--config") + 1] == str(self.conf):
+            if ("--config", str(self.conf)) in pairwise(process.info["cmdline"] or ()):
                 return int(process.pid)
         return None
 
@@ -93,6 +93,8 @@ class Daemon:
 
 def end_group(pid: int) -> None:
     """Ask a server and its compilers to end; after a while they must."""
+    if pid <= 1:  # to the system these are no groups: 1 is every process there is, 0 is ourselves
+        raise StageFailed(f"process {pid} is not ours to end", remedy="end it where it was started")
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(OSError):
             os.killpg(pid, number)
