@@ -62,17 +62,19 @@ class Daemon:
             process.returncode = 0  # nobody waits for it: it stays when we end
         return process.pid
 
-    def bring_up(self, argv: Sequence[str], env: Mapping[str, str], ready: Callable[[], bool], seconds: float) -> int:
+    def bring_up(
+        self, argv: Sequence[str], env: Mapping[str, str], ready: Callable[[], bool], *, timeout: float
+    ) -> int:
         """Start it and wait until it is ``ready``. What is not is ended again: StageFailed with its last words."""
         pid = self.start(argv, env)
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + timeout
         try:
             while True:
                 ended = process_mark(pid) is None  # asked first: what it said last is then in its log
                 if ready() and not ended:
                     return pid
                 if ended or time.monotonic() > deadline:
-                    why = "ended at once" if ended else f"did not answer in {seconds:.0f} seconds"
+                    why = "ended at once" if ended else f"did not answer in {timeout:.0f} seconds"
                     raise StageFailed(f"the {self.name} {why}: {self.last_words()}", remedy=f"its log: {self.log}")
                 time.sleep(0.1)
         except BaseException:

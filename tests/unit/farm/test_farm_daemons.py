@@ -57,7 +57,7 @@ def test_one_that_does_not_want_to_end_must(daemon: Daemon, monkeypatch: pytest.
         "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
     )
     pid = daemon.bring_up(
-        [sys.executable, "-c", stubborn], os.environ, lambda: "deaf" in daemon.log.read_text(), seconds=20
+        [sys.executable, "-c", stubborn], os.environ, lambda: "deaf" in daemon.log.read_text(), timeout=20
     )
     assert daemon.end() and process_mark(pid) is None
 
@@ -98,10 +98,10 @@ def test_what_cannot_be_noted_is_ended_again(daemon: Daemon, monkeypatch: pytest
 
 def test_its_last_words_are_told(daemon: Daemon) -> None:
     with pytest.raises(StageFailed, match="ended at once: port taken"):
-        daemon.bring_up([sys.executable, "-c", "raise SystemExit('port taken')"], os.environ, lambda: False, 20)
+        daemon.bring_up([sys.executable, "-c", "raise SystemExit('port taken')"], os.environ, lambda: False, timeout=20)
     assert "port taken" in daemon.log.read_text()
     with pytest.raises(StageFailed, match="did not answer"):
-        daemon.bring_up(SLEEP, os.environ, lambda: False, 0.3)
+        daemon.bring_up(SLEEP, os.environ, lambda: False, timeout=0.3)
     assert "port taken" in Path(f"{daemon.log}.before").read_text(), "the log before is kept"
     assert daemon.find() is None, "what did not answer was ended"
 
@@ -120,7 +120,7 @@ def test_its_files_are_the_user_s_alone_and_the_log_before_stays(daemon: Daemon)
             [sys.executable, "-c", f"print('{words}', flush=True); import time; time.sleep(60)"],
             os.environ,
             lambda words=words: words in daemon.log.read_text(),  # type: ignore[misc]
-            seconds=20,
+            timeout=20,
         )
         assert daemon.last_words() == words
         daemon.end()
@@ -196,7 +196,7 @@ def test_one_that_does_not_end_in_six_seconds_is_killed(monkeypatch: pytest.Monk
 def test_a_server_is_ready_when_it_says_so(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(daemons, "time", clock)
-    pid = daemon.bring_up(SLEEP, os.environ, lambda: clock.now >= 103.0, seconds=5)
+    pid = daemon.bring_up(SLEEP, os.environ, lambda: clock.now >= 103.0, timeout=5)
     assert daemon.find() == pid and clock.now == 103.0 and max(clock.slept) <= 0.1
     monkeypatch.undo()
     assert daemon.end()
@@ -206,7 +206,7 @@ def test_what_ended_is_not_ready_whatever_answers(daemon: Daemon, monkeypatch: p
     """Another server may answer at its address."""
     monkeypatch.setattr(daemons, "process_mark", lambda pid: None)
     with pytest.raises(StageFailed, match="the scheduler ended at once: it said nothing") as caught:
-        daemon.bring_up(SLEEP, os.environ, lambda: True, 20)
+        daemon.bring_up(SLEEP, os.environ, lambda: True, timeout=20)
     assert str(daemon.log) in (caught.value.remedy or "")
 
 
