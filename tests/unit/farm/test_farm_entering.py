@@ -201,8 +201,10 @@ def test_waiting_ends_with_the_worker_and_not_before(
     """Another one in its place is not waited for."""
     answers = [None, 4711, 4711, 9]
     monkeypatch.setattr(Daemon, "find", lambda self: answers.pop(0))
-    monkeypatch.setattr(workers, "time", SimpleNamespace(sleep=lambda seconds: None))
+    slept: list[float] = []
+    monkeypatch.setattr(workers, "time", SimpleNamespace(sleep=slept.append))
     assert api.farm_join(address=A, wait=True).state == "ended" and not answers
+    assert max(slept) <= 1.0, "nobody waits long for what has ended"
 
 
 def ssh_says(monkeypatch: pytest.MonkeyPatch, out: bytes = b"", err: bytes = b"", code: int = 0) -> list[Any]:
@@ -430,3 +432,16 @@ def test_a_worker_s_own_folder_tells_of_itself_alone(folder: FarmFolder, monkeyp
     report = api.farm_status()
     assert [(each.address, each.state) for each in report.machines] == [(A, "up"), (B, "lost")]
     assert report.pid is None, "the scheduler is elsewhere"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
+def test_a_new_farm_s_folder_is_its_owner_s_alone(
+    folder: FarmFolder, started: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(addresses, "is_free", lambda place: True)
+    deep = tmp_path / "a" / "b"
+    made = api.farm_up(farm=deep)
+    assert (made.state, made.scheduler, made.folder) == ("started", f"http://{AT}", str(deep))
+    assert made.written == ("scheduler.conf", "client.conf", "farm.toml")
+    assert deep.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in deep.glob("*.conf")} == {0o600}
