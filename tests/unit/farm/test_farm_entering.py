@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -27,6 +28,7 @@ from rekindle.host.protocol import Disk, Memory
 from rekindle.model.document import encode
 from rekindle.model.farm import Farm, FarmFolder, FarmJoin, FarmWorker
 from rekindle.model.machine import Check
+from rekindle.model.progress import Silent
 from rekindle.toolkits.sccache import load_farm
 
 HIDDEN = FarmSecrets(server_key="AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8", client_token="the-client-token")
@@ -445,3 +447,28 @@ def test_a_new_farm_s_folder_is_its_owner_s_alone(
     assert made.written == ("scheduler.conf", "client.conf", "farm.toml")
     assert deep.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in deep.glob("*.conf")} == {0o600}
+
+
+def test_who_asks_hears_what_is_waited_for(up: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[tuple[object, str]] = []
+
+    def tell(progress: object, what: str) -> contextlib.AbstractContextManager[None]:
+        heard.append((progress, what))
+        return contextlib.nullcontext()
+
+    for module in (workers, schedulers):
+        monkeypatch.setattr(module, "tell_while", tell)
+    one = Silent()
+    up(worker=True, progress=one)
+    api.farm_down(progress=one)
+    assert [what for _, what in heard] == [
+        "the scheduler starts",
+        "checking this machine",
+        "the worker greets the scheduler",
+        "waiting for them to end",
+    ]
+    assert {id(progress) for progress, _ in heard} == {id(one)}
+    heard.clear()
+    up(worker=True)
+    api.farm_down()
+    assert len(heard) == 4 and all(isinstance(progress, Silent) for progress, _ in heard)
