@@ -472,3 +472,10 @@ def test_who_asks_hears_what_is_waited_for(up: Callable[..., Any], monkeypatch: 
     up(worker=True)
     api.farm_down()
     assert len(heard) == 4 and all(isinstance(progress, Silent) for progress, _ in heard)
+
+
+def test_the_scheduler_s_process_is_told_where_it_is_ours(ours: FarmFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Daemon, "find", lambda self: 12)
+    assert api.farm_status().pid == 12
+    ours.scheduler.unlink()
+    assert api.farm_status().pid is None
