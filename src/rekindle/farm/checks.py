@@ -120,14 +120,14 @@ def _check_sandbox(host: Host, scratch: Path) -> Check:
     return _row("sandbox", False, f"{who}: {words}", "an overlay and user namespaces", _sandbox_fix(host, words))
 
 
-def _sandbox_fix(host: Host, words: str) -> str:
+def _sandbox_fix(host: Host, words: str) -> str | None:
     if "overlay" in words:
         return _FIX["overlay"]
     for path, allowed in _TABLE["namespaces"].items():
         value = (host.read(f"/proc/sys/{path}") or b"").strip()
         if value and (value == b"0") != (allowed == "0"):
             return f"sudo sysctl {path.replace('/', '.')}={allowed}, or run it with sudo"
-    return _FIX["sandbox"]
+    return None
 
 
 def _check_disk(host: Host, scratch: Path) -> Check:

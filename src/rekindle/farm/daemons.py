@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from rekindle.errors import StageFailed
@@ -33,14 +34,13 @@ class Daemon:
         """Its process, where it runs on this machine."""
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             note = json.loads(self.note.read_bytes())
-            if process_mark(int(note["pid"])) == note["mark"]:
+            if (mark := process_mark(int(note["pid"]))) and mark == note["mark"]:
                 return int(note["pid"])
         import psutil
 
         # Started with this configuration, and killed before its note was written.
         for process in psutil.process_iter(["cmdline"]):
-            words = process.info["cmdline"] or []
-            if "--config" in words[:-1] and words[words.index("--config") + 1] == str(self.conf):
+            if ("--config", str(self.conf)) in pairwise(process.info["cmdline"] or ()):
                 return int(process.pid)
         return None
 
@@ -62,17 +62,19 @@ class Daemon:
             process.returncode = 0  # nobody waits for it: it stays when we end
         return process.pid
 
-    def bring_up(self, argv: Sequence[str], env: Mapping[str, str], ready: Callable[[], bool], seconds: float) -> int:
+    def bring_up(
+        self, argv: Sequence[str], env: Mapping[str, str], ready: Callable[[], bool], *, timeout: float
+    ) -> int:
         """Start it and wait until it is ``ready``. What is not is ended again: StageFailed with its last words."""
         pid = self.start(argv, env)
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + timeout
         try:
             while True:
                 ended = process_mark(pid) is None  # asked first: what it said last is then in its log
                 if ready() and not ended:
                     return pid
                 if ended or time.monotonic() > deadline:
-                    why = "ended at once" if ended else f"did not answer in {seconds:.0f} seconds"
+                    why = "ended at once" if ended else f"did not answer in {timeout:.0f} seconds"
                     raise StageFailed(f"the {self.name} {why}: {self.last_words()}", remedy=f"its log: {self.log}")
                 time.sleep(0.1)
         except BaseException:
@@ -93,6 +95,8 @@ class Daemon:
 
 def end_group(pid: int) -> None:
     """Ask a server and its compilers to end; after a while they must."""
+    if pid <= 1:  # to the system these are no groups: 1 is every process there is, 0 is ourselves
+        raise StageFailed(f"process {pid} is not ours to end", remedy="end it where it was started")
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(OSError):
             os.killpg(pid, number)

@@ -90,7 +90,7 @@ def farm_up(
                 raise BadInput(f"{address} is taken by another program", remedy=f"another port: --listen {another}")
             with tell_while(listener, "the scheduler starts"):
                 ready = lambda: ask_scheduler(f"http://{address}")[0].why is None  # noqa: E731
-                started = daemon.bring_up([tool.path, "scheduler"], host.env, ready, _START_SECONDS)
+                started = daemon.bring_up([tool.path, "scheduler"], host.env, ready, timeout=_START_SECONDS)
     invited = [*guests, *[None] * client]
     invitations = tuple(conf.write_invitation(invitation_for(folder, host, place)) for place in invited)
     return msgspec.structs.replace(
@@ -131,7 +131,7 @@ def farm_status(*, farm: Path | None = None) -> FarmReport:
         alive = dict(zip(every, pool.map(addresses.answers, every), strict=True))
     machines = tuple(_farm_machine(place, names.get(place), seen.workers.get(place), alive[place]) for place in every)
     # Without the password that may stand in its address.
-    shown_cache = re.sub("(?s)://.*@", "://", saved.cache, count=1) if saved.cache else None
+    shown_cache = re.sub("(?s)://.*@", "://", saved.cache) if saved.cache else None
     return FarmReport(
         folder=str(folder.root),
         status=status,

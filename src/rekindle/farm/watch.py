@@ -26,7 +26,7 @@ _MAX_LINE = 2000
 class SeenWorker:
     """A worker in the scheduler's log. ``jobs`` are those it has now."""
 
-    here: bool = False
+    here: bool
     compiled: int = 0
     lost: int = 0
     last: str | None = None
@@ -62,11 +62,12 @@ def read_scheduler_log(lines: Iterable[str], seen: SeenFarm) -> None:
                 done.compiled, done.last = done.compiled + 1, when
         # A worker that registers again was restarted: its jobs are gone, as those of a dead one.
         elif match := _REGISTERED.match(text) or _DEAD.match(text):
-            worker = seen.workers.setdefault(match[1], SeenWorker())
+            here = match.re is _REGISTERED
+            worker = seen.workers.setdefault(match[1], SeenWorker(here))
             worker.lost += len(worker.jobs)
             worker.jobs.clear()
-            worker.here = match.re is _REGISTERED
-            worker.last = when if worker.here else worker.last
+            worker.here = here
+            worker.last = when if here else worker.last
         if level in ("WARN", "ERROR"):
             dead = _DEAD.match(text) if level == "WARN" else None
             seen.add_failure(dead[1] if dead else "scheduler", when, text)

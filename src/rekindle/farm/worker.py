@@ -181,7 +181,7 @@ def _start_worker(
 
     words = [*start_words(host), find_sccache(host, "sccache-dist").path, "server"]
     with tell_while(progress, "the worker greets the scheduler"):
-        return place.daemon.bring_up(words, host.env, has_joined, _START_SECONDS)
+        return place.daemon.bring_up(words, host.env, has_joined, timeout=_START_SECONDS)
 
 
 def _wait_for_end(place: WorkerPlace, pid: int) -> None:

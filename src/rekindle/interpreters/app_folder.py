@@ -64,7 +64,7 @@ def read_app_use(given: str, facts: Facts) -> AppUse:
     name = find_app_name(text, facts)
     if name is None:
         names = {_plain_name(each): key for key, app in facts.apps.app.items() for each in (key, *app.names)}
-        near = difflib.get_close_matches(_plain_name(text), names, n=1)
+        near = difflib.get_close_matches(_plain_name(text), names)
         hint = f"did you mean {names[near[0]]}?" if near else f"known are {', '.join(sorted(facts.apps.app))}"
         raise BadInput(f"--for {given}: neither a folder nor an application that is known here", remedy=hint)
     if version and not _NUMBERS.match(version):
@@ -137,7 +137,7 @@ def _python_home(python: Path) -> Path:
 def _python_release(python: Path) -> str | None:
     """Such as 3.11, by the names of folders and files: lib/python3.11, python311.dll or pyvenv.cfg's own word."""
     names = [entry.name for pattern in ("lib/python3*", "python3*.dll") for entry in _python_home(python).glob(pattern)]
-    text = _head_text(_python_home(python) / "pyvenv.cfg", 4096)
+    text = _head_text(_python_home(python) / "pyvenv.cfg")
     names += re.findall(r"^version(?:_info)?\s*=\s*(\S+)", text, re.MULTILINE)
     found = filter(None, (re.match(r"(?:python)?3\.?(\d+)", name) for name in names))
     return next((f"3.{match[1]}" for match in found), None)

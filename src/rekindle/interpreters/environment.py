@@ -102,7 +102,7 @@ def unpack_wheel(wheel: Path, site: Path, on_file: Callable[[int, str], None] = 
             goal = site.joinpath(*parts)
             goal.parent.mkdir(parents=True, exist_ok=True)
             with archive.open(info) as reading, goal.open("wb") as writing:
-                shutil.copyfileobj(reading, writing, 1 << 20)
+                shutil.copyfileobj(reading, writing)
             done += info.file_size
             on_file(done, info.filename)
 
@@ -160,7 +160,6 @@ def prepare_target(
     # pip leaves a wheel of the same version as it is, whatever is in the file that it is given.
     if folder.exists() and (not stamp.is_file() or any(" @ " in package for package in packages)):
         shutil.rmtree(folder, ignore_errors=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     run = functools.partial(run_installer, cwd=folder.parent, env=host.env, on_line=say)
     if not python.exists() and not (venv_run := make_environment(interpreter.path, folder, run)).ok:
         text = f"cannot make an environment for Python {interpreter.version}: {venv_run.reason}"

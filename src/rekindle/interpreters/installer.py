@@ -6,6 +6,7 @@ import ast
 import functools
 import importlib.metadata
 import importlib.util
+import math
 import os
 import re
 import shutil
@@ -244,17 +245,16 @@ def run_installer(
     (default: ``on_line``) hears of the second try. Variables that would change its Python are left out."""
     clean = {name: value for name, value in (env or os.environ).items() if name not in _NOT_PASSED_ON}
     last: deque[str] = deque(maxlen=_KEEP_LAST)
-    deadline = time.monotonic() + seconds if seconds else None
+    deadline = time.monotonic() + (seconds or math.inf)
 
     def keep(line: str) -> None:
         if line.strip():
             last.append(line)
         on_line(line)
 
-    def look_at_clock(_running: Running) -> float:
-        if deadline is not None and time.monotonic() > deadline:
+    def look_at_clock(_running: Running) -> None:
+        if time.monotonic() > deadline:
             raise _TooLong
-        return 1.0
 
     try:
         while code := run_long(argv, cwd=cwd, env=clean, on_line=keep, tick=look_at_clock):

@@ -59,9 +59,8 @@ class KeptPlaces:
         """Take the copy, after what an earlier change left unfinished was put back; nothing else is touched."""
         self.recover()
         try:
-            self.folder.mkdir(exist_ok=True)
             part = self.folder / "part"
-            part.mkdir()
+            part.mkdir(parents=True)
             for number, place in enumerate(self.places):
                 if place.stat().st_dev != self.folder.stat().st_dev:
                     raise OSError(f"{place} is a disk of its own")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import socket
+from types import SimpleNamespace
 
 import pytest
 
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, StageFailed
 from rekindle.farm import addresses
 
 
@@ -68,8 +69,8 @@ def test_a_scheduler_may_be_named() -> None:
 def test_a_port_that_answers_is_not_free() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = f"127.0.0.1:{server.getsockname()[1]}"
-        assert addresses.answers(place) and not addresses.is_free(place)
-    assert not addresses.answers(place) and addresses.is_free(place)
+        assert (addresses.answers(place), addresses.is_free(place)) == (True, False)
+    assert (addresses.answers(place), addresses.is_free(place)) == (False, True)
 
 
 def test_the_address_that_the_scheduler_sees() -> None:
@@ -91,3 +92,53 @@ def test_who_is_invited_must_reach_the_scheduler(monkeypatch: pytest.MonkeyPatch
     assert addresses.judge_reach("http://127.0.0.1:10600", ["127.0.0.2:10501", "[::1]:10501"]) is None
     assert addresses.judge_reach("https://farm.example.org", ["192.168.1.11:10501"]) is None
     assert addresses.judge_reach("http://localhost:1", ["desk:10501"]) is not None
+
+
+def test_both_kinds_of_addresses_can_be_tried() -> None:
+    try:
+        server = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with server:
+        place = f"[::1]:{server.getsockname()[1]}"
+        assert (addresses.answers(place), addresses.is_free(place)) == (True, False)
+    assert addresses.address_towards(f"http://{place}") == "::1"
+    assert (addresses.answers(place), addresses.is_free(place)) == (False, True)
+
+
+def test_a_way_that_leads_nowhere_is_said() -> None:
+    with pytest.raises(StageFailed, match=r"no way to farm\.invalid from here"):
+        addresses.address_towards("http://farm.invalid:1")
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [("localhost", True), ("127.0.0.9", True), ("::1", True), ("10.0.0.1", False), ("desk", False), ("", False)],
+)
+def test_the_very_machine(host: str, loopback: bool) -> None:
+    assert addresses.is_loopback(host) is loopback
+
+
+def test_addresses_that_others_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {
+        "lo": ("127.0.0.1", "::1"),
+        "a": ("169.254.3.4", "fe80::1%eth0", "fe80::2", "10.0.0.7", "aa:bb:cc:dd:ee:ff"),
+        "b": ("10.0.0.6", "fd00::7"),
+    }
+    cards = {name: [SimpleNamespace(address=text) for text in each] for name, each in texts.items()}
+    monkeypatch.setattr("psutil.net_if_addrs", lambda: cards)
+    assert addresses.own_addresses() == ["10.0.0.6", "10.0.0.7", "fd00::7"]
+    with pytest.raises(BadInput) as refused:
+        addresses.read_address("0.0.0.0", 1)
+    assert refused.value.remedy == "one of: 10.0.0.6, 10.0.0.7, fd00::7"
+    cards.clear()
+    with pytest.raises(BadInput) as refused:
+        addresses.read_address("0.0.0.0", 1)
+    assert refused.value.remedy == "one of: ip address lists them"
+    said = addresses.judge_reach("http://127.0.0.1:1", ["10.0.0.9:2"])
+    assert said is not None and said.endswith("with one of ADDRESS")
+
+
+def test_a_port_of_zero_is_the_one_that_was_given() -> None:
+    assert addresses.read_address("10.0.0.1:0", 7) == "10.0.0.1:0"
+    assert addresses.split_address("10.0.0.1") == ("10.0.0.1", 80) and addresses.split_address("") == ("", 80)

@@ -17,6 +17,7 @@ from rekindle.farm import checks
 from rekindle.farm.checks import ask_scheduler, check_worker, start_words
 from rekindle.farm.folder import InvitationText
 from rekindle.host.protocol import Completed, Disk
+from rekindle.model.farm import FarmStatus
 from rekindle.model.machine import Check
 from rekindle.toolkits import sccache
 
@@ -245,3 +246,80 @@ def test_without_bubblewrap_no_sandbox_is_blamed(
     checks = judged(host, scheduler, tmp_path)
     assert checks["bubblewrap"].status == "fail" and "install" in (checks["bubblewrap"].fix or "")
     assert checks["sandbox"].status == "warn" and checks["sandbox"].fix is None
+
+
+def test_without_unshare_its_name_is_the_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000, raising=False)
+    assert start_words(BareHost()) == ["unshare", "--user", "--map-root-user", "--mount", "--"]
+
+
+def test_an_answer_that_has_no_end_is_cut_off(scheduler: Scheduler) -> None:
+    scheduler.body = BODY.ljust(1 << 16)
+    assert ask_scheduler(scheduler.url)[0].slots == 56
+    scheduler.body = BODY[:-1].ljust(1 << 16) + b"}"
+    assert "no scheduler answers" in (ask_scheduler(scheduler.url)[0].why or "")
+
+
+@pytest.mark.parametrize(("ahead", "status"), [(30.0, "ok"), (-30.0, "ok"), (30.5, "fail"), (-30.5, "fail")])
+def test_half_a_minute_is_not_too_much(
+    scheduler: Scheduler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: float, status: str
+) -> None:
+    monkeypatch.setattr(checks, "ask_scheduler", lambda url: (FarmStatus(scheduler=url), ahead))
+    clock = judged(WorkerHost(), scheduler, tmp_path)["clock"]
+    assert clock.status == status and clock.want == "within 30 s"
+    assert (clock.fix is None) is (status == "ok")
+
+
+@pytest.mark.parametrize(("own", "named"), [([], "ADDRESS:10501"), (["10.0.0.5", "10.0.0.6"], "10.0.0.5:10501")])
+def test_an_address_of_another_machine_is_told_from_ours(
+    scheduler: Scheduler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: list[str], named: str
+) -> None:
+    monkeypatch.setattr(checks, "own_addresses", lambda: own)
+    found = judged(WorkerHost(), scheduler, tmp_path, "192.0.2.7:10501")
+    assert (found["address"].status, found["address"].found) == ("fail", "192.0.2.7 is not this machine's")
+    assert named in (found["address"].fix or "")
+    assert (found["port"].status, found["port"].found) == ("ok", "10501 is free"), "of that machine nothing is known"
+    for ours in ("127.0.0.1:1", *(["10.0.0.6:1"] if own else [])):
+        assert judged(WorkerHost(), scheduler, tmp_path, ours)["address"].found == ours.partition(":")[0]
+
+
+def test_what_is_shown_of_each_need(scheduler: Scheduler, tmp_path: Path) -> None:
+    found = {name: check.found for name, check in judged(WorkerHost(), scheduler, tmp_path).items()}
+    assert found["architecture"] == "x86_64" and found["sccache-dist"] == "0.16.0 (/usr/bin/sccache-dist)"
+    assert (found["glibc"], found["bubblewrap"]) == ("2.36", "0.8.0")
+    assert found["disk"] == "50.0 GiB free" and found["scheduler"] == scheduler.url
+    assert (found["sandbox"] or "").startswith("works ")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        port = judged(WorkerHost(), scheduler, tmp_path, f"127.0.0.1:{number}")["port"]
+    assert (port.found, port.want) == (f"{number} is taken", "free")
+
+
+def test_an_unknown_disk_is_no_reason_to_refuse(
+    scheduler: Scheduler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = WorkerHost()
+    monkeypatch.setattr(host, "disk", lambda path: None)
+    disk = judged(host, scheduler, tmp_path)["disk"]
+    assert (disk.status, disk.found, disk.want) == ("warn", "unknown", "12 GiB")
+
+
+def test_the_last_word_of_a_sandbox_says_why(scheduler: Scheduler, tmp_path: Path) -> None:
+    found = judged(WorkerHost(sh="!first\nlast line\n"), scheduler, tmp_path)["sandbox"]
+    assert (found.found or "").endswith(": last line") and found.want == "an overlay and user namespaces"
+    assert (judged(WorkerHost(sh="!"), scheduler, tmp_path)["sandbox"].found or "").endswith(": no answer")
+    (tmp_path / "file").touch()
+    below = judged(WorkerHost(), scheduler, tmp_path / "file" / "below")["sandbox"]
+    assert below.status == "ok", "the nearest folder is tried"
+
+
+def test_a_folder_that_nothing_can_be_written_to_is_named(
+    scheduler: Scheduler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_more: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryDirectory", refuse)
+    sandbox = judged(WorkerHost(), scheduler, tmp_path)["sandbox"]
+    assert (sandbox.status, sandbox.found) == ("fail", f"{tmp_path}: Read-only file system")
+    assert sandbox.fix == "another folder: --scratch DIR"

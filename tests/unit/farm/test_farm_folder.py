@@ -212,3 +212,57 @@ def test_no_farm_there(tmp_path: Path) -> None:
     (tmp_path / "farm.toml").write_text("scheduler = 3\n")
     with pytest.raises(BadInput, match="is no farm"):
         load_farm(FarmFolder(tmp_path))
+
+
+def test_a_farm_s_folder_may_be_deep(tmp_path: Path) -> None:
+    place = tmp_path / "a" / "b" / "c"
+    assert farms.write_files({place / "one": "1", place / "two": "2"}) == ("one", "two")
+    assert (place / "one").read_text() == "1" and farms.write_files({place / "one": "1"}) == ()
+
+
+def test_settings_that_are_not_there_or_too_large(tmp_path: Path) -> None:
+    assert farms.read_settings(tmp_path / "none") == {} == farms.read_settings(tmp_path)
+    file = tmp_path / "x.conf"
+    file.write_bytes(b"a = 1\n".ljust(1 << 20))
+    assert farms.read_settings(file) == {"a": 1}
+    file.write_bytes(b"a = 1\n".ljust((1 << 20) + 1))
+    with pytest.raises(BadInput):
+        farms.read_settings(file)
+    for damage in (b"\xff", b"a = = 1"):
+        file.write_bytes(damage)
+        with pytest.raises(BadInput, match="is damaged") as caught:
+            farms.read_settings(file)
+        assert "rekindle farm down --forget" in (caught.value.remedy or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("redis://me@h/a/b/", {"redis": {"endpoint": "redis://h", "key_prefix": "a/b"}}),
+        ("redis://:p@h", {"redis": {"endpoint": "redis://h", "key_prefix": "", "username": None, "password": "p"}}),
+        ("s3://b", {"s3": {"bucket": "b", "key_prefix": "", "no_credentials": False}}),
+        (
+            "s3://b/?use_ssl=true&region=x&region=y",
+            {"s3": {"bucket": "b", "key_prefix": "", "no_credentials": False, "use_ssl": True, "region": "y"}},
+        ),
+    ],
+)
+def test_less_usual_caches(text: str, settings: dict[str, object]) -> None:
+    assert farms.cache_settings(text) == settings
+
+
+def test_a_cache_s_folder_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert farms.cache_settings("dir:a%20b") == {"disk": {"dir": str(tmp_path / "a b")}}
+    with pytest.raises(BadInput, match="s3:// knows no 'colour'") as refused:
+        farms.cache_settings("s3://b?zoom=1&colour=2")
+    assert refused.value.remedy == "region, endpoint, use_ssl"
+
+
+def test_own_secrets_come_before_new_ones(tmp_path: Path) -> None:
+    place = FarmFolder(tmp_path)
+    first = farms.scheduler_files(place, FARM, "127.0.0.1:1")
+    assert farms.scheduler_files(place, FARM, "127.0.0.1:1") != first, "none are there yet"
+    farms.write_files(first)
+    assert farms.scheduler_files(place, FARM, "127.0.0.1:1") == first
+    assert farms.scheduler_files(place, FARM, "127.0.0.1:1", HIDDEN) != first

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rekindle.farm.watch import SeenFarm, explain_failure, read_log, read_scheduler_log, read_worker_log
@@ -76,10 +78,10 @@ def test_what_is_no_line_of_a_log_is_passed_over() -> None:
     assert not seen.workers and not seen.failures
 
 
-def test_no_log_is_no_line(tmp_path: object) -> None:
-    from pathlib import Path
-
-    assert list(read_log(Path(str(tmp_path)) / "none")) == []
+def test_no_log_is_no_line(tmp_path: Path) -> None:
+    assert list(read_log(tmp_path / "none")) == []
+    (tmp_path / "log").write_bytes(b"one\xff\ntwo")
+    assert list(read_log(tmp_path / "log")) == ["one\ufffd\n", "two"]
 
 
 @pytest.mark.parametrize(
@@ -102,3 +104,54 @@ def test_lines_have_a_meaning(text: str, word: str) -> None:
 
 def test_a_strange_line_has_none() -> None:
     assert explain_failure("the moon is full") == (None, None)
+
+
+def test_when_a_worker_was_seen_last() -> None:
+    """When it registered, was given something, or finished it; that it is dead is said long after."""
+    lines = [
+        line(f"Registered new server ServerId({A})", when="T1"),
+        *job(1, A, "Complete"),
+        line(f"Job 2 created and will be assigned to server ServerId({A})", when="T2"),
+        line("Job 2 updated state to Complete", when="T3"),
+        line("Job 2 updated state to Complete", when="T4"),
+        line(f"Server {A} appears to be dead, pruning it in the scheduler", "WARN ", "T5"),
+    ]
+    seen = [read(*lines[:number]).workers[A] for number in (1, 5, 6, 7, 8)]
+    assert [(worker.last, worker.compiled, worker.here) for worker in seen] == [
+        ("T1", 0, True),
+        ("T2", 1, True),
+        ("T3", 2, True),
+        ("T3", 2, True),
+        ("T3", 2, False),
+    ]
+
+
+def test_a_worker_that_nobody_registered_is_there_while_it_is_given_work() -> None:
+    seen = read(*job(1, A, "Started"), line(f"Server {B} appears to be dead", "WARN "))
+    assert (seen.workers[A].here, seen.workers[B].here) == (True, False)
+    assert (seen.workers[B].compiled, seen.workers[B].lost, seen.workers[B].last) == (0, 0, None)
+    assert {where for where, _ in seen.failures} == {B}
+    read_scheduler_log([line(f"Server {B} appears to be dead", "ERROR")], seen)
+    assert {where for where, _ in seen.failures} == {B, "scheduler"}, "as an error it is the scheduler's own"
+
+
+def test_only_warnings_and_errors_are_failures() -> None:
+    seen = read(*(line(f"it is {level}", level) for level in ("INFO ", "DEBUG", "TRACE", "WARN ", "ERROR")))
+    assert sorted(failure.what for failure in seen.failures.values()) == ["it is ERROR", "it is WARN"]
+    read_worker_log([line("fine"), line("odd", "WARN "), line("bad", "ERROR")], A, seen)
+    assert sorted(failure.what for failure in seen.failures.values() if failure.where == A) == ["bad", "odd"]
+
+
+def test_a_long_line_is_cut_and_a_longer_one_no_line() -> None:
+    seen = read(line("x" * 500, "ERROR"))
+    assert [len(failure.what) for failure in seen.failures.values()] == [300]
+    rest = 2000 - len(line("Registered new server ServerId()").rstrip())
+    assert read(line(f"Registered new server ServerId({'x' * rest})")).workers
+    assert not read(line(f"Registered new server ServerId({'x' * (rest + 1)})")).workers
+
+
+def test_one_failure_of_two_workers_is_two() -> None:
+    seen = SeenFarm()
+    for where in (A, B, B):
+        read_worker_log([line("No space left on device", "ERROR")], where, seen)
+    assert sorted((failure.where, failure.count) for failure in seen.failures.values()) == [(A, 1), (B, 2)]
