@@ -62,7 +62,7 @@ def listed_in(folder: Path) -> dict[str, str]:
         match = _LINE.fullmatch(line)
         parts = match.group(2).split("/") if match else []
         if match is None or any(part in ("", ".", "..") or part[-1] in " ." for part in parts):
-            raise ValueError(f"a line names no file of a pack: {_shown(line)[:120]}")
+            raise ValueError(f"a line names no file of a pack: {_shown(line[:120])}")
         if match.group(2).lower() in taken:
             raise ValueError(f"a file is named twice: {_shown(match.group(2))}")
         taken.add(match.group(2).lower())
