@@ -194,7 +194,7 @@ def _environment(into: Path) -> tuple[Path, list[str]]:
             if path.is_file():
                 shutil.copyfile(path, into / path.name)
         site = into / "Lib" / "site-packages"
-        site.mkdir(parents=True, exist_ok=True)
+        site.mkdir(parents=True)
         (into / f"{library}._pth").write_text(f"{library}.zip\n.\nLib\\site-packages\nimport site\n", encoding="utf-8")
         return into / own.name, ["--target", str(site)]
     _run([str(own), "-I", "-m", "venv", "--without-pip", str(into)], "this Python cannot make an environment")

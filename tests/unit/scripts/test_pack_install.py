@@ -319,7 +319,7 @@ def test_an_embedded_python_of_windows_is_copied(pack: Path, tmp_path: Path, mon
     assert (into / "vcruntime140.dll").read_bytes() == b"vcruntime140.dll" and not (into / "sub").exists()
     found = (into / f"{library}._pth").read_text("utf-8").splitlines()
     assert found == [f"{library}.zip", ".", "Lib\\site-packages", "import site"]
-    # Begun anew over what an interrupted one left, the folders of its packages are there already.
+    # An interrupted one is begun anew over what it left.
     (into / BEGUN).write_bytes(b"")
     assert main([str(into)]) == 0
 
