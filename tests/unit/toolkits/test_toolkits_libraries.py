@@ -280,3 +280,11 @@ def test_a_lack_is_told_by_what_may_stand_in_for_it() -> None:
             assert find_lacks(host, [need(any_library=("mkl", "openblas")), need(libraries=("openblas",))]) == ()
     assert find_lacks(machine(paths={"/elsewhere/libx.so": None}), [need(libraries=("x",))]) != ()
     assert find_lacks(machine(), [need()]) == ()
+
+
+def test_an_empty_place_is_no_place() -> None:
+    """A variable that ends in a colon, or a prefix that is set to nothing, does not mean the current folder."""
+    here = dict.fromkeys(("x.h", "include/x.h", "libx.so", "lib/libx.so"))
+    env = {"CPATH": "/own:", "LIBRARY_PATH": "", "CMAKE_PREFIX_PATH": ";", "CONDA_PREFIX": ""}
+    (lack,) = find_lacks(machine(paths=here, env=env), [need(headers=("x.h",), libraries=("x",))])
+    assert lack.what == ("<x.h>", "libx")

@@ -289,3 +289,24 @@ def test_programs_are_asked_in_their_own_way_and_told_where_they_do_not_answer()
     }
     windows = probe_programs(Asking(RecordedHost(Record(system="windows", runs=runs, programs=programs))))
     assert windows["7z"] == "23.01" and "mold" not in windows and "make" not in windows
+
+
+@pytest.mark.parametrize(("beyond", "version"), [(0, "11.8"), (1, None)])
+def test_the_header_of_a_toolkit_is_read_to_a_bound(beyond: int, version: str | None) -> None:
+    """The version is at its beginning. Of a number across the bound only the part before it is read."""
+    sign = b"#define CUDA_VERSION 1108"
+    text = b" " * ((64 << 10) + beyond - len(sign) - 1) + sign + b"0"
+    found = find_cuda(machine({"/usr/local/cuda/include/cuda.h": text}))
+    assert [kit.version for kit in found] == ([version] if version else ["1.10"])
+
+
+@needs.posix()
+def test_a_single_nvcc_is_taken_unasked() -> None:
+    class Silent(BareHost):
+        def glob(self, pattern: str) -> tuple[str, ...]:
+            return (pattern,) if pattern == "/usr/local/cuda/bin/nvcc" else ()
+
+        def run(self, argv: Any, *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
+            raise AssertionError("there is nothing to choose")
+
+    assert find_nvcc(Silent(), {}, "12.4") == "/usr/local/cuda/bin/nvcc"
