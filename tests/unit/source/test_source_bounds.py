@@ -30,7 +30,7 @@ from rekindle.source.checkout import check_place, parse_mirror
 from rekindle.source.context import choose_for, find_compiler, from_plan, gather
 from rekindle.source.fetch import Filling, fill_tree
 from rekindle.source.origins import _apt
-from rekindle.source.patches import Context, git_line, status
+from rekindle.source.patches import Context, git_line, load_patches, status
 from rekindle.source.supply import Headers
 from rekindle.source.tree import check_wanted, exact_version, tree_digest
 
@@ -343,6 +343,34 @@ def test_patches_by_their_names(tmp_path: Path) -> None:
         with pytest.raises(BadInput, match=words):
             choose_for(tmp_path, "torch", context, folder=folder)
     assert checkout.ATTEMPTS == 3
+
+
+def test_a_patch_of_one_s_own_takes_the_place_of_ours(tmp_path: Path) -> None:
+    ours = load_patches("torch")[0].id
+    (tmp_path / f"{ours}.patch").write_text(mini.HEADER + mini.DIFF)
+    chosen = [
+        each.patch for each in choose_for(tmp_path, "torch", Context({}), folder=tmp_path) if each.patch.id == ours
+    ]
+    assert [patch.title for patch in chosen] == ["say goodbye instead of hello"]
+
+
+def test_what_hipify_says_is_shown_and_how_far_it_is_nobody_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[tuple[float, float | None, str]] = []
+
+    class Heard(Silent):
+        def step(self, done: float, total: float | None, detail: str = "") -> None:
+            heard.append((done, total, detail))
+
+    def run_long(argv: list[str], *, cwd: Path, env: Mapping[str, str], on_line: Any) -> int:
+        on_line(" one \n")
+        on_line("")
+        return 0
+
+    monkeypatch.setattr(history, "run_long", run_long)
+    history._run(tmp_path, "python3", Heard())
+    assert heard == [(0, None, "one"), (0, None, "one")]
 
 
 def test_without_a_word_the_index_is_asked_and_no_backend_is_assumed() -> None:
