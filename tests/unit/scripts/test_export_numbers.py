@@ -11,12 +11,14 @@ import msgspec
 import pytest
 
 import export_plans as plans
+from rekindle.compat.driver import toolkit_driver
 from rekindle.compat.resources import build_cost
 from rekindle.errors import BadInput
-from rekindle.model.plan import BuildRecipe, Plan, Reason, Request
+from rekindle.facts import load_facts
+from rekindle.model.plan import BuildRecipe, Plan, PlannedFor, Reason, Request
 from rekindle.scripts import formats
 from rekindle.scripts.containers import base_image, choose_images, find_image
-from rekindle.scripts.formats import carried_program, check_overwriting, encode, render, run_line
+from rekindle.scripts.formats import carried_program, check_overwriting, cuda_release, encode, render, run_line
 from rekindle.scripts.recipe import EmbeddedFile, make_recipe
 
 WINDOWS = plans.KEPLER_WINDOWS
@@ -275,3 +277,21 @@ def test_a_pixi_workspace_names_its_toolkit_where_it_has_one() -> None:
     assert "activation" not in render(make_recipe(plans.BLACKWELL, {}), "pixi")
     with pytest.raises(BadInput, match="no torch for linux on riscv64"):
         render(make_recipe(plans.BLACKWELL, {}), "pixi", arch="riscv64")
+
+
+def test_the_driver_of_a_wheel_is_that_of_its_system() -> None:
+    def driver(**change: Any) -> str | None:
+        return make_recipe(msgspec.structs.replace(plans.BLACKWELL, **change), {}).driver
+
+    windows = driver(os=PlannedFor(system="windows", arch="x86_64"))
+    linux = driver(os=PlannedFor(system="linux", arch="x86_64"))
+    assert windows == toolkit_driver("12.8", "windows", load_facts()).floor
+    assert linux == toolkit_driver("12.8", "linux", load_facts()).floor == driver() and linux != windows
+    assert driver(cuda=None) is None
+
+
+def test_the_exact_release_of_a_toolkit_is_that_of_its_image() -> None:
+    for cuda in ("12.4", "12.4.0"):
+        assert cuda_release(make_recipe(msgspec.structs.replace(WINDOWS, cuda=cuda), {})) == "12.4.1"
+    with pytest.raises(BadInput, match=r"the exact release of CUDA 11\.5 is not known"):
+        cuda_release(make_recipe(msgspec.structs.replace(WINDOWS, cuda="11.5.2"), {}))
