@@ -49,11 +49,9 @@ def pinned(image: str, arch: str = "x86_64") -> str:
 
 
 def find_image(kind: str, version: str | None) -> ContainerImage | None:
-    """The row of a toolkit; a patch level may be missing in the table."""
-    rows = load_facts().images.image
-    if version is None:
-        return rows.get(kind)
-    return rows.get(f"{kind} {'.'.join(version.split('.')[:2])}") or rows.get(f"{kind} {version}")
+    """The row of a toolkit, which the table names without the patch level."""
+    name = kind if version is None else f"{kind} {'.'.join(version.split('.')[:2])}"
+    return load_facts().images.image.get(name)
 
 
 def choose_images(plan: Plan, given: str | None, arch: str = "x86_64", distro: str | None = None) -> Images:

@@ -115,7 +115,7 @@ def _slurm(recipe: Recipe) -> str:
     modules = [f"{name}/{plain_word(version)}" for name, version in kits.items() if version]
     modules += [plain_word(recipe.compiler).replace("-", "/", 1)] if recipe.compiler else []
     memory_gib = max(recipe.memory_gib, _SLURM_CORES * recipe.gib_per_job) + 2
-    hours = max(1, math.ceil(2 * cost.cpu_minutes / _SLURM_CORES / 60))  # twice the estimate: Slurm ends what is late
+    hours = math.ceil(2 * cost.cpu_minutes / _SLURM_CORES / 60)  # twice the estimate: Slurm ends what is late
     head = slurm_head(job=folder, cores=_SLURM_CORES, memory_gib=memory_gib, hours=hours, log=f"{folder}-%j.log")
     script = Quoted(render_script(recipe, "sh"))
     values = shared_values(recipe, "slurm")
@@ -158,7 +158,7 @@ def fit_runner(recipe: Recipe, system: str, arch: str = "x86_64") -> Fit:
         return Fit(runner, 0, 1)
     cost = build_cost(recipe.plan.torch, recipe.plan.backend, load_facts())
     minutes = math.ceil(cost.cpu_minutes / jobs_for(runner.memory_gib, runner.cores, cost))
-    rounds = max(1, math.ceil(minutes / (runner.minutes - _RESERVE_MINUTES)))
+    rounds = math.ceil(minutes / (runner.minutes - _RESERVE_MINUTES))
     why, hosted = "", f"a hosted {system} runner"
     if recipe.disk_gib > runner.disk_gib:
         why = f"the build needs {recipe.disk_gib} GiB of disk, and {hosted} has about {runner.disk_gib}"

@@ -62,7 +62,7 @@ def listed_in(folder: Path) -> dict[str, str]:
         match = _LINE.fullmatch(line)
         parts = match.group(2).split("/") if match else []
         if match is None or any(part in ("", ".", "..") or part[-1] in " ." for part in parts):
-            raise ValueError(f"a line names no file of a pack: {_shown(line)[:120]}")
+            raise ValueError(f"a line names no file of a pack: {_shown(line[:120])}")
         if match.group(2).lower() in taken:
             raise ValueError(f"a file is named twice: {_shown(match.group(2))}")
         taken.add(match.group(2).lower())
@@ -194,7 +194,7 @@ def _environment(into: Path) -> tuple[Path, list[str]]:
             if path.is_file():
                 shutil.copyfile(path, into / path.name)
         site = into / "Lib" / "site-packages"
-        site.mkdir(parents=True, exist_ok=True)
+        site.mkdir(parents=True)
         (into / f"{library}._pth").write_text(f"{library}.zip\n.\nLib\\site-packages\nimport site\n", encoding="utf-8")
         return into / own.name, ["--target", str(site)]
     _run([str(own), "-I", "-m", "venv", "--without-pip", str(into)], "this Python cannot make an environment")

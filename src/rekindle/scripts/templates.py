@@ -75,7 +75,6 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         keep_trailing_newline=True,
         trim_blocks=True,
-        lstrip_blocks=True,
         finalize=quoting.only_quoted,
     )
     environment.filters.update(

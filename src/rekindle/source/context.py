@@ -155,7 +155,7 @@ def choose_for(
         return choose(patches, context)
     known = {patch.id for patch in patches}
     for name in (name for name in only if name not in known):
-        near = difflib.get_close_matches(name, known, n=1)
+        near = difflib.get_close_matches(name, known)
         remedy = f"did you mean {near[0]}?" if near else "'rekindle source status -v' lists them"
         raise BadInput(f"there is no patch {name!r} for {project}", remedy=remedy)
     return tuple(

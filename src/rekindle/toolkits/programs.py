@@ -25,8 +25,6 @@ from rekindle.model.toml import read_beside
 
 PLACES = read_beside(__file__, "places.toml", dict[str, Any])
 _PROGRAMS = PLACES["programs"]
-# Tools answer in milliseconds; one that does not is broken, and others wait behind it.
-_PATIENCE_S = 2.0
 _AT_ONCE = 6
 # Of these we bring our own: a package whose attribute names its folder.
 _OURS = {"ninja": "BIN_DIR", "cmake": "CMAKE_BIN_DIR"}
@@ -111,7 +109,8 @@ def probe_programs(host: Asking) -> dict[str, str | None]:
 def _ask_version(host: Asking, name: str) -> tuple[str | None, Completed | None]:
     done = None
     for path in places_of(host, name):
-        done = host.run([path, _PROGRAMS["question"].get(name, "--version")], timeout=host.left(_PATIENCE_S))
+        # Tools answer in milliseconds; one that does not is broken, and others wait behind it.
+        done = host.run([path, _PROGRAMS["question"].get(name, "--version")], timeout=host.left(2.0))
         if version := version_in(done.out) or version_in(done.err):
             return version, done
     return None, done

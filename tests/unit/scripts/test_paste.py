@@ -54,3 +54,11 @@ def test_windows_reads_the_same_words(words: list[str]) -> None:
     count = ctypes.c_int()
     found = split("x.exe " + paste_line(words), ctypes.byref(count))
     assert [found[number] for number in range(1, count.value)] == words
+
+
+def test_where_no_shell_is_named_it_is_this_machine_s() -> None:
+    here = os.name == "nt"
+    for word in ("a b", "it's", "C:\\a b\\", "plain"):
+        assert pasted(word) == pasted(word, windows=here)
+    assert paste_with({"A": "b c"}, "x") == paste_with({"A": "b c"}, "x", windows=here)
+    assert paste_line(["a b", "c"]) == paste_line(["a b", "c"], windows=here)

@@ -47,7 +47,7 @@ class Apt:
 
 
 def fetch(package: DebianSource, tmp_path: Path, ending: str = ORIG) -> Path:
-    return origins.fetch_file(package, tmp_path / "c", ending, progress=Silent(), apt=tmp_path / "apt")
+    return origins.fetch_file(package, tmp_path / "deep" / "c", ending, progress=Silent(), apt=tmp_path / "apt")
 
 
 def names(package: DebianSource) -> tuple[str, str]:
@@ -77,9 +77,9 @@ def test_half_a_download_and_a_signature_are_not_the_file(
     package: DebianSource, apt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Apt(monkeypatch)
-    (tmp_path / "c").mkdir()
+    (tmp_path / "deep" / "c").mkdir(parents=True)
     for ending in (".asc", ".part", ".part.json"):
-        (tmp_path / "c" / (names(package)[0] + ending)).write_text("")
+        (tmp_path / "deep" / "c" / (names(package)[0] + ending)).write_text("")
     with pytest.raises(StageFailed, match=r"apt brought no \.orig\.tar of"):
         fetch(package, tmp_path)
 

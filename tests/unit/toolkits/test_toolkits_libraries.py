@@ -230,3 +230,61 @@ def test_a_header_without_a_version_is_told_by_what_it_lacks() -> None:
     assert system_kind(machine({"/usr/include/x.h": b"int new_name;"}), row) == "usual"
     assert system_kind(machine({"/usr/include/x.h": b"int other;"}), row) == "older"
     assert system_kind(machine(), row) is None and system_kind(machine(), party()) is None
+
+
+def test_math_libraries_of_windows() -> None:
+    oneapi = r"C:\Program Files (x86)\Intel\oneAPI\mkl\2024.1\include"
+    conda = r"C:\conda\Library\include"
+    files = {
+        rf"{oneapi}\mkl_version.h": mkl(2024, 1, 0),
+        rf"{conda}\openblas_config.h": b'#define OPENBLAS_VERSION " OpenBLAS 0.3.27 "\n',
+        rf"{conda}\cudnn_version.h": CUDNN,
+    }
+    host = machine(files, system="windows", env={"CONDA_PREFIX": r"C:\conda"})
+    assert [(kit.kind, kit.version, kit.path) for kit in find_blas(host)] == [
+        ("mkl", "2024.1.0", r"C:\Program Files (x86)\Intel\oneAPI\mkl\2024.1"),
+        ("openblas", "0.3.27", r"C:\conda\Library"),
+    ]
+    assert rows(find_cudnn(host, [])) == [("8.9.7", r"C:\conda\Library", None)]
+    assert [kit.kind for kit in find_blas(machine(files, system="windows"))] == ["mkl"], "no conda is active"
+
+
+def test_a_math_library_counts_once_by_version() -> None:
+    text = b'#define OPENBLAS_VERSION " OpenBLAS 0.3.21 "\n'
+    places = ("/usr/include", "/usr/local/include", "/usr/include/openblas")
+    host = machine({f"{place}/openblas_config.h": text for place in places}, env={"MKLROOT": "/m"})
+    assert [(kit.kind, kit.version, kit.path) for kit in find_blas(host)] == [("openblas", "0.3.21", "/usr")]
+
+
+def test_a_header_that_is_far_too_long_is_read_to_a_bound() -> None:
+    beyond = b"//" + b" " * (64 << 10)
+    assert rows(find_nccl(machine({"/usr/include/nccl.h": beyond + b"\n" + NCCL}), [])) == []
+    within = b"//" + b" " * ((64 << 10) - len(NCCL) - 3) + b"\n" + NCCL
+    assert len(within) == 64 << 10
+    assert rows(find_nccl(machine({"/usr/include/nccl.h": within}), [])) == [("2.18.5", "/usr", None)]
+    inside = b"//" + b" " * ((64 << 10) - len(NCCL)) + b"\n" + NCCL[:-1]
+    assert rows(find_nccl(machine({"/usr/include/nccl.h": inside}), [])) == []
+
+
+def test_a_lack_is_told_by_what_may_stand_in_for_it() -> None:
+    """One of several is enough, in any place that a compiler searches."""
+    prefixes = {
+        "OpenBLAS_HOME": "/blas",
+        "CONDA_PREFIX": "/conda",
+        "LIBRARY_PATH": "/own:",
+        "CMAKE_PREFIX_PATH": "/a:/b;/c",
+    }
+    for folder in ("/blas/lib", "/conda/lib", "/own", "/a/lib", "/b/lib", "/c/lib", "/usr/lib64"):
+        for ending in (".so", ".a", ".dylib"):
+            host = machine(paths={f"{folder}/libopenblas{ending}": None}, env=prefixes)
+            assert find_lacks(host, [need(any_library=("mkl", "openblas")), need(libraries=("openblas",))]) == ()
+    assert find_lacks(machine(paths={"/elsewhere/libx.so": None}), [need(libraries=("x",))]) != ()
+    assert find_lacks(machine(), [need()]) == ()
+
+
+def test_an_empty_place_is_no_place() -> None:
+    """A variable that ends in a colon, or a prefix that is set to nothing, does not mean the current folder."""
+    here = dict.fromkeys(("x.h", "include/x.h", "libx.so", "lib/libx.so"))
+    env = {"CPATH": "/own:", "LIBRARY_PATH": "", "CMAKE_PREFIX_PATH": ";", "CONDA_PREFIX": ""}
+    (lack,) = find_lacks(machine(paths=here, env=env), [need(headers=("x.h",), libraries=("x",))])
+    assert lack.what == ("<x.h>", "libx")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from bare_host import BareHost
-from rekindle.errors import MissingTool, StageFailed
+from rekindle.errors import BadInput, MissingTool, StageFailed
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.model.farm import FarmCompilation, FarmCounts, FarmStatus, LanguageCounts
@@ -21,7 +23,10 @@ from rekindle.toolkits.sccache import (
     SccacheClient,
     _assign_worker,
     _free_port,
+    farm_at,
     find_sccache,
+    load_farm,
+    read_compilations,
     read_counts,
     read_status,
     run_client,
@@ -218,3 +223,86 @@ def test_a_compilation_belongs_to_the_worker_whose_count_grew(grown: dict[str, i
     assert [item.where for item in known] == [where]
     both = _assign_worker([made[0], made[0]], {}, {"a": 2})
     assert [item.where for item in both] == [None, None], "of two nobody knows which went where"
+
+
+def test_a_farm_s_folder_is_the_named_one_the_shell_s_or_the_user_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("REKINDLE_FARM", raising=False)
+    assert farm_at(None).root.parts[-2:] == ("rekindle", "farm") and farm_at(None).root.is_absolute()
+    monkeypatch.setenv("REKINDLE_FARM", str(tmp_path / "shell"))
+    assert farm_at(None).root == tmp_path / "shell"
+    assert farm_at(str(tmp_path / "named")).root == tmp_path / "named"
+    monkeypatch.chdir(tmp_path)
+    assert farm_at("here").root == tmp_path / "here"
+
+
+def test_a_farm_is_read_from_its_table(tmp_path: Path) -> None:
+    farm = farm_at(tmp_path)
+    with pytest.raises(BadInput, match="there is no farm in") as missing:
+        load_farm(farm)
+    assert "rekindle farm join" in (missing.value.remedy or "")
+    farm.table.write_text('scheduler = "http://big:10600"\n[[workers]]\nname = "w"\naddress = "10.0.0.2:1"\n', "utf-8")
+    loaded = load_farm(farm)
+    assert loaded.scheduler == "http://big:10600" and loaded.name_of("10.0.0.2:1") == "w"
+    for text in ("scheduler = 5\n", "scheduler\n", ""):
+        farm.table.write_text(text, "utf-8")
+        with pytest.raises(BadInput, match=r"farm\.toml is no farm: "):
+            load_farm(farm)
+
+
+def test_a_compilation_before_any_count_has_its_worker_by_the_last_ones() -> None:
+    lines = ["[x sccache::server] [a.o]: compile result: cache miss\n"]
+    (alone,) = read_compilations(lines, FarmCounts(remote={"w1": 1}))
+    assert (alone.object, alone.result, alone.where) == ("a.o", "cache miss", "w1")
+    assert [each.where for each in read_compilations(lines, None)] == [""]
+    two = read_compilations([*lines, lines[0].replace("a.o", "b.o")], FarmCounts(remote={"w1": 1, "w2": 1}))
+    assert [each.where for each in two] == [None, None], "nobody knows which went where"
+
+
+@pytest.mark.parametrize("system", ["linux", "windows"])
+def test_the_server_s_door_is_a_socket_or_where_there_is_none_a_port(
+    system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what was started is ended, whatever the program does with the word."""
+
+    class Server:
+        pid = 4321
+        ended: ClassVar[list[str]] = []
+
+        def poll(self) -> None: ...
+
+        def kill(self) -> None:
+            self.ended.append("killed")
+
+        def wait(self, timeout: float | None = None) -> int:
+            if timeout is not None:
+                raise subprocess.TimeoutExpired("sccache", timeout)
+            self.ended.append("gone")
+            return -9
+
+    class Answering(BareHost):
+        def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
+            asked.append(argv[1])
+            return Completed(argv=tuple(argv), code=0, out=answer(compilations=1))
+
+    asked: list[str] = []
+    settings: dict[str, str] = {}
+
+    def start(argv: Sequence[str], env: Mapping[str, str], log: Path) -> Server:
+        settings.update(env)
+        if system == "linux":
+            Path(env["SCCACHE_SERVER_UDS"]).touch()
+        return Server()
+
+    monkeypatch.setattr(sccache, "start_background", start)
+    tool = Tool(name="sccache", path="sccache", version="0.16.0")
+    host = Answering(system, {"PATH": "/bin", "SCCACHE_LOG": "trace"})
+    with run_client(host, tool, None, tmp_path / "log", {"SCCACHE_DIR": "/cache"}) as client:
+        assert client.pid == 4321 and not Server.ended
+        assert client.env["SCCACHE_DIR"] == "/cache" and "SCCACHE_CONF" not in client.env
+        assert ("SCCACHE_SERVER_PORT" in client.env) == (system == "windows") != ("SCCACHE_SERVER_UDS" in client.env)
+        assert "SCCACHE_START_SERVER" not in client.env and "PATH" not in client.env, "what others are started with"
+    assert asked == ["--show-stats", "--stop-server"] and Server.ended == ["killed", "gone"]
+    assert settings["PATH"] == "/bin" and settings["SCCACHE_START_SERVER"] == settings["SCCACHE_NO_DAEMON"] == "1"
+    assert "sccache::server=debug" in settings["SCCACHE_LOG"] and settings["SCCACHE_DIR"] == "/cache"
