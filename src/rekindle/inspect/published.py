@@ -42,7 +42,7 @@ def find_wheels(
     fitting = (choose_wheels(group, str(wish.specifier), python=python, platform=platform) for group in groups)
     if not (chosen := next((group for group in fitting if group), [])):
         if not (versions := choose_wheels(wheels, str(wish.specifier), python=None, platform=None)):
-            offered = ", ".join(dict.fromkeys(str(wheel.version) for wheel in wheels))
+            offered = ", ".join(dict.fromkeys(str(wheel.version) for wheel in wheels[:200]))
             raise BadInput(f"{wish.name} has no wheel {wish.specifier}; there are {offered[:300]}")
         newest = [wheel for wheel in versions if wheel.version == versions[0].version]
         tags = sorted({str(tag) for wheel in newest for tag in wheel.tags})
