@@ -30,7 +30,6 @@ _WORDS = read_beside(__file__, "configure_words.toml", dict[str, Any])
 _REASON = re.compile("|".join(_WORDS["reason"]), re.IGNORECASE)
 # A script of CMake that compiles one object: "cmake … -P x.hip.o.cmake", "… -P x.cu.o.Release.cmake".
 _RUNS = re.compile(r"""\s-P\s+(?:"([^"]+\.o(?:bj)?(?:\.\w+)?\.cmake)"|(\S+\.o(?:bj)?(?:\.\w+)?\.cmake)(?=\s|$))""")
-_SCRIPT_BYTES = 1 << 20
 _PLACE = re.compile(r"\S*/\S*")
 
 
@@ -110,7 +109,7 @@ def _script_text(command: str, build_tree: Path) -> str:
     place = Path(match[1] or match[2]) if match else None
     with contextlib.suppress(OSError):
         if place is not None and place.resolve().is_relative_to(build_tree.resolve()):
-            return text_of(read_head(place, _SCRIPT_BYTES)).replace(";", " ")
+            return text_of(read_head(place)).replace(";", " ")
     return ""
 
 

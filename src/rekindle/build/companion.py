@@ -38,7 +38,6 @@ from rekindle.readiness.cuda import LIBRARY_FOLDERS
 from rekindle.scripts.quoting import paste_with, pasted
 from rekindle.toolkits.cuda import cuda_home
 
-_READ = 1 << 20
 # A toolkit may be the compiler alone.
 _OF_A_WHOLE_TOOLKIT = ("libcudart", "libcublas")
 _USES_TORCH = re.compile(r"cpp_extension|CUDAExtension|CppExtension")
@@ -90,7 +89,7 @@ def finds_torch(root: Path) -> bool:
 
 
 def _read_text(path: Path) -> str:
-    return text_of(read_head(path, _READ)) if path.is_file() else ""
+    return text_of(read_head(path)) if path.is_file() else ""
 
 
 class Torch(NamedTuple):

@@ -26,7 +26,7 @@ from rekindle.errors import BadInput, StageFailed, reading
 from rekindle.formats.gitmodules import read_gitmodules
 from rekindle.formats.rewrite import Rewriter, member_chunks
 from rekindle.formats.statement import hide_places, render_bill, write_statement
-from rekindle.formats.wheel import WheelZip
+from rekindle.formats.wheel import CHUNK, WheelZip
 from rekindle.host.files import sha256_of, whole_file, write_atomically
 from rekindle.host.made import mark_made, plan_digest
 from rekindle.host.redact import without_password
@@ -37,7 +37,6 @@ from rekindle.model.document import encode
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
 
-_CHUNK = 1 << 20
 # What names the builder and not the product: the list of tools, and RECORD, which repeats its digest.
 _BUILDER = re.compile(r"\.dist-info/(?:sboms/[^/]+|rekindle\.json|RECORD)$")
 
@@ -191,7 +190,7 @@ def finish_wheel(source: Path, target: Path, *, epoch: int, add: Mapping[str, by
             (folder,) = folders
             extra = {f"{folder}/{name}": content for name, content in add.items()}
             stale = {f"{folder}/{name}" for name in ("RECORD", "RECORD.jws", "RECORD.p7s")}
-            writer = Rewriter(old, new, folder, stamp=time.gmtime(max(epoch, 315532800))[:6], fresh=True)
+            writer = Rewriter(old, new, folder, stamp=time.gmtime(max(epoch, 315532800)), fresh=True)
             # Metadata last, as PEP 427 recommends: readers find it near the end.
             for name in sorted((infos.keys() | extra.keys()) - stale, key=lambda n: (n.startswith(folder), n)):
                 runs = name in infos and infos[name].external_attr >> 16 & 0o100
@@ -226,7 +225,7 @@ def compare_wheels(ours: Path, theirs: Path) -> Comparison:
     if name in left and name in right:
         at = 0
         with zipfile.ZipFile(ours) as one, zipfile.ZipFile(theirs) as other, one.open(name) as x, other.open(name) as y:
-            while (mine := x.read(_CHUNK)) == (yours := y.read(_CHUNK)) and mine:
+            while (mine := x.read(CHUNK)) == (yours := y.read(CHUNK)) and mine:
                 at += len(mine)
         pairs = enumerate(zip(mine, yours, strict=False))
         at += next((number for number, (p, q) in pairs if p != q), min(len(mine), len(yours)))

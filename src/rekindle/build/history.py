@@ -88,7 +88,7 @@ class ObjectCosts:
 
     def record(self, output: str, peak: int, seconds: float) -> None:
         """A compiler that stopped early (a cache hit, a kill) must not teach a small size: the larger peak stays."""
-        before, took = self._objects.get(output, (0, 0.0))
+        before, took = self._objects.get(output, (peak, 0.0))
         self._objects[output] = (max(peak, int(before * 0.9)), seconds or took)
         self._by_kind.setdefault(kind_of(output), []).append(peak)
 

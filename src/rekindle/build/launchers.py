@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rekindle.errors import MissingTool
+from rekindle.formats.ninja import MAX_BYTES
 from rekindle.host.files import write_if_changed
 from rekindle.host.processes import cores
 from rekindle.host.protocol import Host
@@ -26,8 +27,6 @@ _MASQUERADE = ("ccache", "sccache", "distcc", "icecc")
 _LANGUAGES = {".c": "C", ".cc": "C++", ".cpp": "C++", ".cxx": "C++", ".cu": "CUDA", ".hip": "HIP", ".s": "assembler"}
 # What ccache must not hash when precompiled headers are used (ccache manual, "Precompiled headers").
 _PCH_SLOPPINESS = "pch_defines,time_macros,include_file_mtime,include_file_ctime"
-# Of a log that a launcher wrote; a whole torch makes a few megabytes.
-_LOG_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +168,7 @@ def _ccache_languages(host: Host, launcher: Launcher) -> dict[str, tuple[int, in
     """Hits and compilations by language, from ccache's log: a line with the file, then what became of it."""
     counts: dict[str, tuple[int, int]] = {}
     language = None
-    for line in text_of(host.read(launcher.env.get("CCACHE_STATSLOG", ""), limit=_LOG_BYTES)).splitlines():
+    for line in text_of(host.read(launcher.env.get("CCACHE_STATSLOG", ""), limit=MAX_BYTES)).splitlines():
         if line.startswith("# "):
             language = _LANGUAGES.get(os.path.splitext(line)[1].lower(), "others")  # noqa: PTH122
         elif language and line in ("direct_cache_hit", "preprocessed_cache_hit", "cache_miss"):
@@ -192,7 +191,7 @@ def _launcher_counts(host: Host, launcher: Launcher) -> dict[str, tuple[int, int
             rows = {name: (each.cached, each.cached + each.compiled) for name, each in counts.languages.items()}
             return {"": (0, 0), **rows}
     if launcher.name == "icecc":
-        sent = (host.read(env["ICECC_LOGFILE"], limit=_LOG_BYTES) or b"").count(b"</send compile_file")
+        sent = (host.read(env["ICECC_LOGFILE"], limit=MAX_BYTES) or b"").count(b"</send compile_file")
         return {"": (sent, sent)}
     return {}
 

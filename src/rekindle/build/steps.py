@@ -22,6 +22,7 @@ from rekindle.build.request import BuildOrder
 from rekindle.build.tree import TreeState, forget_python, load_state, save_state
 from rekindle.build.work import Work
 from rekindle.errors import BadInput, BuildFailed
+from rekindle.formats.ninja import MAX_BYTES
 from rekindle.host.files import text_at, write_atomically, write_if_changed
 from rekindle.host.live import LiveHost
 from rekindle.interpreters.environment import TargetPython, requirements
@@ -35,7 +36,6 @@ from rekindle.readiness.programs import find_build_python
 from rekindle.scripts.quoting import shell_script
 from rekindle.toolkits.programs import Tool
 
-MAX_BYTES = 256 << 20
 _OBJECT = re.compile(r"build ((?:[^:$ ]|\$.)+\.(?:o|obj))(?: [^:]*)?: ")
 # One ends where a line is neither indented nor continues the one before ($ at its end).
 _STATEMENT_END = re.compile(r"\n(?<!\$\n)(?! )")

@@ -180,7 +180,7 @@ def _first_statement(source: bytes) -> int | None:
     # An encoding must stay in the first two lines: what is blank or a comment at the top stays above.
     bare = (line.removeprefix(b"\xef\xbb\xbf").strip() for line in lines)
     top = next((number for number, line in enumerate(bare) if line and not line.startswith(b"#")), len(lines))
-    last = body[first - 1].end_lineno or 0 if first else top
+    last = (first and body[first - 1].end_lineno) or top
     if first < len(body) and body[first].lineno <= last:
         return None  # two statements on one line
     return sum(map(len, lines[:last]))

@@ -18,14 +18,13 @@ from rekindle.facts import load_facts
 from rekindle.formats.binary import open_binary
 from rekindle.formats.fatbin import Container, Entry, read_containers
 from rekindle.formats.view import Malformed
+from rekindle.formats.wheel import CHUNK
 from rekindle.model.arch import Sm
 from rekindle.model.build import Trimmed
 
 SECTIONS = (".nv_fatbin", ".nv_fatb", ".nvFatBi", ".nvFatBin")
 _SIZE_AT = 8  # of the u64 length in a container's header
 _HEADER_AT = 6  # of the u16 header size
-# Containers may take more than a gigabyte: their zeros are never all in memory.
-_PIECE = 1 << 20
 
 
 def wanted_entries(entries: Sequence[Entry], cards: Sequence[Sm]) -> list[Entry]:
@@ -80,6 +79,7 @@ def _rewrite(data: mmap.mmap, container: Container, keep: list[Entry]) -> None:
         at += length
     struct.pack_into("<Q", data, container.offset + _SIZE_AT, at - start)
     end = container.offset + container.size
-    for zero in range(at, end, _PIECE):
-        stop = min(end, zero + _PIECE)
+    # Containers may take more than a gigabyte: their zeros are never all in memory.
+    for zero in range(at, end, CHUNK):
+        stop = min(end, zero + CHUNK)
         data[zero:stop] = bytes(stop - zero)

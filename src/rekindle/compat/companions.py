@@ -114,7 +114,7 @@ def judge(package: str, at: TorchSurroundings, facts: Facts, *, version: str = "
     if source := _first_fitting(sources, at, facts, version, refused):
         newest = chosen_version(source, version) == about.last or not _is_dropped(source, refused)
         return finding("build" if newest else "last", source)
-    if not version and (late := _first_fitting([row for row in ready if not row.first], at, facts, "", away)):
+    if not version and (late := _first_fitting(ready, at, facts, "", away)):
         return finding("alternative", late)
     refused += away
     unknown = all(no.axis == "unknown" for no in _main_refusals(refused))

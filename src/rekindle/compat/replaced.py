@@ -69,7 +69,7 @@ def find_culprits(name: str, was: str, now: PackageRecord, records: Iterable[Pac
         elif record.asked and 0 <= record.when - now.when <= SAME_RUN_SECONDS:
             nearby.append((record, culprit))
     # Of several that forbid it, one that came with the change did it; those before it were broken by it.
-    chosen = sorted(forbids or nearby, key=lambda pair: (pair[0].when < now.when, not pair[0].asked, pair[0].when))
+    chosen = sorted(forbids or nearby, key=lambda pair: (pair[0].when < now.when, not pair[1].asked, pair[0].when))
     return [culprit for _, culprit in chosen]
 
 

@@ -67,7 +67,7 @@ def features_of(cpuid: Cpuid) -> set[str]:
         by_name = dict(zip(("eax", "ebx", "ecx", "edx"), registers, strict=True))
         features.update(bit["name"] for bit in call["bits"] if by_name[bit["register"]] >> bit["bit"] & 1)
     for needed, pattern in _STATES:
-        if (cpuid.xcr0 or 0) & needed != needed:
+        if cpuid.xcr0 is None or cpuid.xcr0 & needed != needed:
             features = {name for name in features if not re.match(pattern, name)}
     return features
 

@@ -166,8 +166,7 @@ class _Page:
 
     def __init__(self, block: bytes) -> None:
         self.block = block
-        self._bounds = (-1, -1)
-        self._position = 0
+        self._bounds: tuple[int, int] | None = None
         self._texts: dict[tuple[int, int], str] = {}
         self._asked: set[tuple[int, str]] = set()
 
@@ -202,7 +201,7 @@ def _windows(blocks: Iterable[bytes], reading: Reading) -> Iterator[tuple[bytes,
             continue
         stop = len(buffer) - LOOK_BYTES
         yield buffer, done, stop
-        keep = max(0, stop - LOOK_BYTES)
+        keep = stop - LOOK_BYTES
         buffer, done = buffer[keep:], stop - keep
     yield buffer, done, len(buffer)
     reading.tail = buffer[-4000:].decode("utf-8", "replace")
@@ -211,13 +210,14 @@ def _windows(blocks: Iterable[bytes], reading: Reading) -> Iterator[tuple[bytes,
 def _thin_out(block: bytes, hits: list[tuple[int, int]], looked: collections.Counter[int]) -> list[tuple[int, int]]:
     """Of a word that crowds a block: its first and last places, and those in lines that speak of trouble."""
     counts = collections.Counter(index for _, index in hits)
-    if not counts or max(counts.values()) <= _CROWD:
+    crowds = {index for index, count in counts.items() if count > _CROWD}
+    if not crowds:
         looked.update(counts)
         return hits
     seen: collections.Counter[int] = collections.Counter()
     kept = []
     for position, index in hits:
-        if counts[index] > _CROWD:
+        if index in crowds:
             seen[index] += 1
             ends = _VERY_ENDS if looked[index] > _EXHAUSTED else _CROWD // 2
             at_end = seen[index] <= ends or seen[index] > counts[index] - ends
@@ -250,8 +250,6 @@ def window(block: bytes, position: int, *, before: int, lines: int) -> str:
             break
         begin, _end = line_bounds(block, begin - 1)
     for _ in range(lines - 1):
-        if end >= len(block):
-            break
         _begin, end = line_bounds(block, end + 1)
     return flatten(block[begin:end].decode("utf-8", "replace"))
 
@@ -275,7 +273,6 @@ def evidence(block: bytes, position: int) -> str:
     begin, end = line_bounds(block, position)
     line = block[begin:end].decode("utf-8", "replace")
     at = len(block[begin:position].decode("utf-8", "replace"))
-    if len(line) > 300:
-        cut = max(0, min(at - 60, len(line) - 300))
-        line = ("…" if cut else "") + line[cut : cut + 300] + ("…" if cut + 300 < len(line) else "")
+    cut = max(0, min(at - 60, len(line) - 300))
+    line = ("…" if cut else "") + line[cut : cut + 300] + ("…" if cut + 300 < len(line) else "")
     return line.strip()

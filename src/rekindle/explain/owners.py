@@ -105,7 +105,7 @@ def find_owner(what: str, event: Event) -> NameOwner | None:
     if not name:
         return None
     # A scoped C++ name may be listed whole or by its last part.
-    return owner_of(table, name) or (owner_of(table, name.rsplit("::", 1)[-1]) if "::" in name else None)
+    return owner_of(table, name) or (owner_of(table, name.rpartition("::")[2]) if "::" in name else None)
 
 
 def _spoken_since(owner: NameOwner) -> str | None:

@@ -194,8 +194,8 @@ def _is_information(event: Event) -> bool:
 
 def _is_handled(event: Event) -> bool:
     """Does the program say, right after the message or right before it, that it goes on without?"""
-    at = event.around.find(event.after[:60]) if event.after else -1
-    return bool(_HANDLED.search(event.after) or _HANDLED_BEFORE.search(event.around[: at if at > 0 else None]))
+    before = event.after and event.around.partition(event.after[:60])[0]
+    return bool(_HANDLED.search(event.after) or _HANDLED_BEFORE.search(before or event.around))
 
 
 def _is_set_aside(finding: Finding) -> bool:

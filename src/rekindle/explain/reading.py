@@ -137,7 +137,7 @@ def _strip_styles(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def _clean(block: bytes) -> bytes:
     if b"\x1b" in block:
         # Logs repeat a handful of sequences thousands of times; replacing those is many times faster than a regex.
-        for sequence in set(_ANSI.findall(block, 0, _SAMPLE_BYTES)):
+        for sequence in set(_ANSI.findall(block[:_SAMPLE_BYTES])):
             block = block.replace(sequence, b"")
         block = _ANSI.sub(b"", block)
     if b"\r" in block:
@@ -173,6 +173,6 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
         *whole, rest = (rest + block).split(b"\n")
         for line in whole:
             yield line[:MAX_LINE].decode("utf-8", "replace")
-        rest = rest[: 4 * MAX_LINE]
+        rest = rest[:MAX_LINE]
     if rest:
         yield rest[:MAX_LINE].decode("utf-8", "replace")

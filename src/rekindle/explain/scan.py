@@ -100,7 +100,7 @@ def _by_gram(candidates: list[tuple[Any, Any]]) -> list[tuple[int, Any]]:
     grams = np.concatenate([values for _, values in candidates])
     order = np.lexsort((positions, grams))
     positions, grams = positions[order], grams[order]
-    firsts = np.flatnonzero(np.diff(grams, prepend=grams[:1] ^ 1))
+    firsts = np.flatnonzero(np.diff(grams, prepend=~grams[:1]))
     lasts = [*firsts[1:], len(grams)]
     return [(int(grams[first]), positions[first:last]) for first, last in zip(firsts, lasts, strict=True)]
 
@@ -150,7 +150,7 @@ class _Filter:
             self.owners.setdefault(int(grams[begin + offset]), []).append((offset, word, index))
             begin += len(word)
         self._sorted = np.array(sorted(self.owners), dtype=np.uint32)
-        self._table = np.zeros(1 << 16, dtype=np.bool_)
+        self._table = np.zeros_like(counts, dtype=np.bool_)
         self._table[(self._sorted * np.uint32(_MULTIPLIER)) >> np.uint32(_SHIFT)] = True
 
     def candidates(self, block: bytes, start: int, end: int) -> list[tuple[Any, Any]]:

@@ -364,9 +364,9 @@ def _host_gcc(event: Event, scene: Scene) -> dict[str, str]:
     have = int(path[1])
     toolkit = _toolkit_used(event, scene)
     row = scene.facts.toolkit(toolkit) if toolkit else None
-    limits = [newest_compiler(scene.facts.cuda.toolkit[kit], "gcc") or 0 for kit in scene.facts.toolkits]
-    own = (newest_compiler(row, "gcc") or 0) if row else 0
-    newest = own if 0 < own < have else max((limit for limit in limits if limit < have), default=0)
+    own = newest_compiler(row, "gcc") if row else None
+    every = (newest_compiler(scene.facts.cuda.toolkit[kit], "gcc") for kit in scene.facts.toolkits)
+    newest = own if own and own < have else max((limit for limit in every if limit and limit < have), default=None)
     return some(
         have_gcc=str(have),
         newest=str(newest) if newest else None,

@@ -12,10 +12,9 @@ from rekindle.formats.view import map_file
 
 def open_binary(data: Any, what: str) -> Elf | Pe | None:
     """An ELF or PE reader, or None where the file is neither (a script in bin/, a linker text file)."""
-    head = bytes(data[:4])
-    if is_elf(head):
+    if is_elf(data):
         return Elf(data, what)
-    return Pe(data, what) if is_pe(head) else None
+    return Pe(data, what) if is_pe(data) else None
 
 
 @contextlib.contextmanager

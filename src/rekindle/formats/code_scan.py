@@ -9,6 +9,8 @@ import numpy.typing as npt
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+# What tables that are looked up by a byte are made from.
+BYTE = np.arange(256)
 
 
 @dataclass

@@ -66,14 +66,14 @@ class Need:
 def packed_slots(table: bytes) -> list[int]:
     """The slots of pointers that a RELR table names: an address, then bitmaps of the 63 words after it."""
     slots: list[int] = []
-    at = 0
+    at, count = 0, 63
     for (word,) in struct.iter_unpack("<Q", table):
         if word & 1 == 0:
             slots.append(word)
             at = word + 8
         else:
-            slots += [at + 8 * bit for bit in range(63) if word >> (bit + 1) & 1]
-            at += 63 * 8
+            slots += [at + 8 * bit for bit in range(count) if word >> (bit + 1) & 1]
+            at += count * 8
     return slots
 
 

@@ -173,7 +173,8 @@ def stray_containers(data: Any, known: Sequence[tuple[int, int]]) -> Iterator[Co
     theirs among plain data. Bytes that only look like one are passed over."""
     position, count = 0, 0
     stretches = sorted(known)
-    while (position := _find_far(data, position)) >= 0 and count < MAX_CONTAINERS:
+    while (found := _find_far(data, position)) is not None and count < MAX_CONTAINERS:
+        position = found
         inside = next((start + size for start, size in stretches if start <= position < start + size), None)
         if inside is not None:
             position = inside
@@ -190,16 +191,16 @@ def stray_containers(data: Any, known: Sequence[tuple[int, int]]) -> Iterator[Co
             position += len(MAGIC)
 
 
-def _find_far(data: Any, position: int) -> int:
+def _find_far(data: Any, position: int) -> int | None:
     """The next magic in the whole file; pages of a mapped file that were searched are given back."""
     while position < len(data):
         stop = min(len(data), position + STRETCH)
-        magic: int = data.find(MAGIC, position, min(len(data), stop + len(MAGIC) - 1))
+        magic: int = data.find(MAGIC, position, stop + len(MAGIC))
         release(data, position, (stop if magic < 0 else magic) - position)
         if magic >= 0:
             return magic
         position = stop
-    return -1
+    return None
 
 
 def _read_container(data: Any, position: int, end: int, what: str) -> Container:
@@ -210,12 +211,7 @@ def _read_container(data: Any, position: int, end: int, what: str) -> Container:
     if header < _CONTAINER.size or stop > end:
         raise Malformed(f"{what}: the fat binary at offset {position} claims {length} bytes, more than there are")
     at, entries = position + header, []
-    while at < stop:
-        if at + _LEAST_HEADER > stop:
-            # Trailing zeros inside a container are padding.
-            if not any(data[at:stop]):
-                break
-            raise Malformed(f"{what}: an entry at offset {at} is cut off")
+    while at + _LEAST_HEADER <= stop:
         number, _, head, size, stored, _, minor, major, arch, _, _, flags = _ENTRY.unpack_from(data, at)
         if not _LEAST_HEADER <= head <= _MOST_HEADER or at + head + size > stop:
             raise Malformed(f"{what}: the entry at offset {at} claims {head}+{size} bytes, which cannot be")
@@ -225,6 +221,9 @@ def _read_container(data: Any, position: int, end: int, what: str) -> Container:
         kind = KINDS.get(number) or f"kind {number}"
         entries.append(Entry(kind, arch, suffix, size, flags, (major, minor), at, head, stored))
         at += head + size
+    # Trailing zeros inside a container are padding.
+    if any(data[at:stop]):
+        raise Malformed(f"{what}: an entry at offset {at} is cut off")
     return Container(position, header + length, tuple(entries))
 
 

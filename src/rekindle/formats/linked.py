@@ -31,7 +31,7 @@ class Linked:
 
     @property
     def base(self) -> str:
-        return self.file.rsplit("/", 1)[-1]
+        return self.file.rpartition("/")[2]
 
     @property
     def system(self) -> str:

@@ -2,6 +2,7 @@
 RVAs. What the loader would ignore is ignored; what would send it outside the file is :class:`Malformed`."""
 
 import functools
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,14 +102,14 @@ class Pe:
             raise Malformed(f"{self.view.what}: directory {index} lies outside the file")
         return offset, size
 
-    def _library_names(self, index: int, step: int, field: int, blank: int) -> tuple[str, ...]:
+    def _library_names(self, index: int, step: int, field: int) -> tuple[str, ...]:
         if (table := self.directory(index)) is None:
             return ()
         out: list[str] = []
         names = _NameReader(self.view)
         for i in range(MAX_IMPORTS):
             row = self.view.unpack(f"<{step // 4}I", table[0] + i * step)
-            if not row[field] or not any(row[:blank]):
+            if not row[field] or not any(row):
                 return tuple(out)
             # Very old delay-import tables hold addresses instead of RVAs (attribute bit 0 clear).
             address = row[field] - (self.image_base if index == DELAY_IMPORT and not row[0] & 1 else 0)
@@ -120,12 +121,12 @@ class Pe:
     @functools.cached_property
     def needed(self) -> tuple[str, ...]:
         """Libraries the loader must find before the image starts."""
-        return self._library_names(IMPORT, 20, 3, 5)
+        return self._library_names(IMPORT, 20, 3)
 
     @functools.cached_property
     def delayed(self) -> tuple[str, ...]:
         """Libraries loaded at first use."""
-        return self._library_names(DELAY_IMPORT, 32, 1, 8)
+        return self._library_names(DELAY_IMPORT, 32, 1)
 
     @functools.cached_property
     def cookie(self) -> int | None:
@@ -147,7 +148,7 @@ class Pe:
             lookup, _, _, _, slots = self.view.unpack("<5I", start + 20 * i)
             if (at := self.offset_of(lookup or slots)) is None:
                 continue
-            for row in range(MAX_IMPORTED + 1):
+            for row in itertools.count():
                 if not (value := self.view.number("<Q", at + 8 * row)):
                     break
                 left -= 1

@@ -36,10 +36,10 @@ def read_references(elf: Elf) -> References:
     kinds = _KINDS.get(elf.machine)
     none = np.zeros((0, 2), np.int64)
     if kinds is None:
-        return References(none, {}, {}, none[:, 0])
+        return References(none, {}, {}, none.ravel())
     dynamic = elf.section(".dynsym")
     symbols, names = symbols_of(elf, dynamic), string_table(elf, dynamic)
-    pointers, imports, resolvers = [none], {}, [none[:, 0]]
+    pointers, imports, resolvers = [none], {}, [none.ravel()]
     for section in elf.sections:
         if section.kind == 4 and section.name.startswith((".rela.dyn", ".rela.plt", ".rela.iplt")):
             offset, size = elf.content(section)
@@ -82,7 +82,7 @@ def read_pe_references(pe: Pe) -> References:
         at, target = _find_jumps(code, part.address + begin)
         real = np.isin(target, slots)
         stubs |= dict(zip((part.address + begin + at[real]).tolist(), target[real].tolist(), strict=True))
-    return References(none, imports, stubs, none[:, 0], libraries=libraries)
+    return References(none, imports, stubs, none.ravel(), libraries=libraries)
 
 
 def _packed_relative(elf: Elf) -> Ints:
@@ -92,7 +92,7 @@ def _packed_relative(elf: Elf) -> Ints:
     places = ((slot, elf.offset_of(slot)) for slot in packed_slots(elf.view.take(offset, size // 8 * 8)))
     inside = [(slot, place) for slot, place in places if place is not None and elf.view.inside(place, 8)]
     out = [(slot, elf.view.number("<q", place)) for slot, place in inside]
-    return np.array(out, np.int64).reshape(-1, 2)
+    return np.array(out, np.int64).reshape(len(out), 2)
 
 
 def _x86_stubs(elf: Elf, section: Section) -> dict[int, int]:
@@ -120,7 +120,7 @@ def _arm_stubs(elf: Elf, section: Section) -> dict[int, int]:
     offset, size = elf.content(section)
     words = np.frombuffer(elf.view.data, "<u4", count=size // 4, offset=offset).astype(np.int64)
     out = {}
-    for index in np.flatnonzero((words[:-1] & 0x9F00001F) == 0x90000010).tolist() if len(words) > 1 else []:
+    for index in np.flatnonzero((words[:-1] & 0x9F00001F) == 0x90000010).tolist():
         load, at = int(words[index + 1]), section.address + index * 4
         if load & 0xFFC003FF == 0xF9400211:
             # A BTI landing pad may stand before it.

@@ -80,7 +80,6 @@ class WheelZip:
             try:
                 check_count(stream, what, MAX_MEMBERS)
                 length = stream.seek(0, os.SEEK_END)
-                stream.seek(0)
                 with zipfile.ZipFile(stream) as archive:
                     infos = archive.infolist()
             except _NO_ZIP as error:
@@ -114,7 +113,7 @@ class WheelZip:
         if info.flag_bits & 0x1:
             raise BadInput(f"{what} is encrypted ({name!r}); wheels never are")
         sizes = (info.file_size, info.compress_size)
-        if info.file_size > RATIO_FROM and info.file_size > MAX_RATIO * max(info.compress_size, 1):
+        if info.file_size > RATIO_FROM and info.file_size > MAX_RATIO * info.compress_size:
             raise BadInput(f"{what}: {name!r} would inflate {sizes[1]} bytes to {sizes[0]}; that is a zip bomb")
         raw = info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437", "replace")
         return Member(name, *sizes, info.compress_type, info.CRC, info.header_offset, info.external_attr >> 16, raw)
@@ -215,7 +214,7 @@ class WheelZip:
     @functools.cached_property
     def dist_info(self) -> str | None:
         """The top-level ``NAME-VERSION.dist-info`` directory."""
-        tops = {name.split("/", 1)[0] for name in self.members if "/" in name}
+        tops = {name.partition("/")[0] for name in self.members if "/" in name}
         folders = sorted(top for top in tops if top.endswith(".dist-info"))
         return folders[0] if folders else None
 
@@ -321,7 +320,7 @@ def _parse_row(line: list[str]) -> RecordRow:
 def _why_no_zip(head: bytes, what: str, error: Exception) -> str:
     if not head:
         return f"{what} is empty (0 bytes)"
-    start = head.lstrip()[:64].lower()
+    start = head.lstrip().lower()
     if start.startswith((b"<!doctype", b"<html", b"<?xml")):
         return f"{what} is a web page, not a wheel: the download got an error page"
     if head[:4] == b"PK\x03\x04":

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rekindle.formats.code_scan import Bytes, Flags, Ints
+from rekindle.formats.code_scan import BYTE, Bytes, Flags, Ints
 from rekindle.model.toml import read_beside
 
 PAD = 32
@@ -27,7 +27,7 @@ def _opcodes(text: str) -> list[int]:
 
 
 def flags(text: str) -> Flags:
-    return np.isin(np.arange(256), _opcodes(text))
+    return np.isin(BYTE, _opcodes(text))
 
 
 def _numbers(rows: Mapping[str, str], names: Mapping[str, int] | None = None) -> Bytes:
@@ -38,8 +38,7 @@ def _numbers(rows: Mapping[str, str], names: Mapping[str, int] | None = None) ->
     return table
 
 
-_byte = np.arange(256)
-_mod, _rm = _byte >> 6, _byte & 7
+_mod, _rm = BYTE >> 6, BYTE & 7
 # Bytes of ModRM, SIB and displacement; 0x80 is added where a SIB byte decides about four more.
 _size = 1 + ((_mod != 3) & (_rm == 4)) + np.choose(_mod, (4 * (_rm == 5), 1, 4, 0))
 MODRM = (_size + 0x80 * ((_mod == 0) & (_rm == 4))).astype(np.uint8)
@@ -49,8 +48,8 @@ SHRINKS, NO_OPCODE = flags(_TABLE["one_byte"]["shrinks"]), flags(_TABLE["one_byt
 # Length of a one-byte opcode with the byte after it, indexed by ``opcode | next << 8``.
 _pairs = 1 + _numbers(_TABLE["one_byte"]["immediate"]) + np.where(flags(_TABLE["one_byte"]["modrm"]), MODRM[:, None], 0)
 # TEST r/m, imm hides among the unary group: only /0 and /1 have an immediate.
-_pairs[(_byte & 0x30) == 0, 0xF6] += 1
-_pairs[(_byte & 0x30) == 0, 0xF7] += 4
+_pairs[(BYTE & 0x30) == 0, 0xF6] += 1
+_pairs[(BYTE & 0x30) == 0, 0xF7] += 4
 PAIRS = _pairs.astype(np.uint8).reshape(-1)
 
 HAS_MODRM_0F, NO_OPCODE_0F = ~flags(_TABLE["two_byte"]["no_modrm"]), flags(_TABLE["two_byte"]["none"])

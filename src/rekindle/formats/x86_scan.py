@@ -4,7 +4,7 @@ a few megabytes at a time, so that memory stays flat and stretches can go to sev
 import numpy as np
 
 from rekindle.formats import x86
-from rekindle.formats.code_scan import Bytes, Flags, Ints, Scan, Stretch, displacements, owners, totals
+from rekindle.formats.code_scan import BYTE, Bytes, Flags, Ints, Scan, Stretch, displacements, owners, totals
 
 # How far before a mark the walks that test it begin, and how many bytes per mark make a function vector code.
 BACK = 48
@@ -43,18 +43,17 @@ def may_have_classes(code: Bytes) -> Flags:
     # Three zero bytes before and eight after, so that neighbours can be looked at everywhere.
     b = np.zeros(n + 11, np.uint8)
     b[3 : n + 3] = code
-    head = b[3 : n + 3]
     out = np.zeros(n, bool)
-    at = np.flatnonzero(head == 0xC5)
+    at = np.flatnonzero(code == 0xC5)
     out[at] = _VEX[1, b[at + 5]]
-    at = np.flatnonzero(head == 0xC4)
+    at = np.flatnonzero(code == 0xC4)
     table = b[at + 4] & 0x1F
     out[at] = _VEX[np.where(table <= 3, table, 0), b[at + 6]]
-    at = np.flatnonzero(head == 0x62)
+    at = np.flatnonzero(code == 0x62)
     out[at] = _EVEX[b[at + 4]] & ((b[at + 5] & 4) != 0)
-    at = np.flatnonzero(head == 0x8F)
+    at = np.flatnonzero(code == 0x8F)
     out[at] = _XOP[b[at + 4]]
-    at = np.flatnonzero(head == 0x0F)
+    at = np.flatnonzero(code == 0x0F)
     second, before = b[at + 4], b[at + 2]
     rex = (before & 0xF0) == 0x40
     prefixed = _MANDATORY[np.where(rex, b[at + 1], before)]
@@ -64,12 +63,12 @@ def may_have_classes(code: Bytes) -> Flags:
 
 # Opcodes 0F xx that have a class with some prefix before them; escapes to the tables that are all classes.
 _PREFIXED = np.asarray((x86.ISA_0F > 0).any(axis=0))
-_ESCAPE = np.isin(np.arange(256), (0x38, 0x3A))
-_PREFIX = x86.LEGACY_PREFIX | ((np.arange(256) & 0xF0) == 0x40)
-_MANDATORY = np.isin(np.arange(256), (0x66, 0xF2, 0xF3))
+_ESCAPE = np.isin(BYTE, (0x38, 0x3A))
+_PREFIX = x86.LEGACY_PREFIX | ((BYTE & 0xF0) == 0x40)
+_MANDATORY = np.isin(BYTE, (0x66, 0xF2, 0xF3))
 _VEX = np.asarray((x86.ISA_VEX != x86.BAD).any(axis=(1, 2)))
-_EVEX = np.array([(byte & 8) == 0 and (byte & 7) in (1, 2, 3, 5, 6) for byte in range(256)])
-_XOP = np.array([8 <= (byte & 0x1F) <= 10 for byte in range(256)])
+_EVEX = np.isin(BYTE & 0x0F, (1, 2, 3, 5, 6))
+_XOP = np.isin(BYTE & 0x1F, (8, 9, 10))
 
 
 def _find_classes(stretch: Stretch) -> Ints:
@@ -92,7 +91,7 @@ def _find_classes(stretch: Stretch) -> Ints:
     else:
         # Sixteen zero bytes between functions keep one's last instruction from reading the next one.
         sizes = high - low + 16
-        begin = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        begin = np.cumsum(sizes) - sizes
         packed = np.zeros(int(sizes.sum()), np.uint8)
         for at, a, b in zip(begin.tolist(), low.tolist(), high.tolist(), strict=True):
             packed[at : at + b - a] = code[a:b]
@@ -116,9 +115,9 @@ def _may_start(code: Bytes, marks: Ints, floors: Ints) -> Flags:
         base = marks[at] - BACK if walkers == 16 else floors[at]
         goal = marks[at] - base
         windows = code[base[:, None] + np.arange(BACK + 32)]
-        length, _ = x86.decode(windows.reshape(-1))
+        length, _ = x86.decode(windows.ravel())
         origin = (np.arange(len(at)) * (BACK + 32))[:, None]
-        place = np.tile(np.arange(walkers), (len(at), 1))
+        place = np.broadcast_to(np.arange(walkers), (len(at), walkers))
         aim = goal[:, None]
         step = length[origin + place]
         while (moving := place + step <= aim).any():

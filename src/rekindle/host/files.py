@@ -123,7 +123,7 @@ def write_for_user(path: Path, content: bytes | str) -> None:
         write_atomically(path, content)
 
 
-def read_head(path: Path, limit: int) -> bytes:
+def read_head(path: Path, limit: int = 1 << 20) -> bytes:
     """The first bytes of a file that a stranger may have made as large as they like."""
     with path.open("rb") as file:
         return file.read(limit)

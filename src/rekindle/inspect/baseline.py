@@ -72,8 +72,7 @@ def window_shares(uses: Mapping[int, Iterable[str]], size: Ints) -> dict[str, fl
 def _windows(size: Ints) -> tuple[Callable[[int], int], int]:
     """(window of a function, how many there are); none where there is too little code."""
     big = np.cumsum(size >= LEAST_BYTES)
-    count = int(big[-1]) if len(big) else 0
+    count = int((size >= LEAST_BYTES).sum())
     windows = min(WINDOWS, count // PER_WINDOW)
-    if windows < FEWEST_WINDOWS:
-        return lambda number: 0, 0
+    windows = windows if windows >= FEWEST_WINDOWS else 0
     return lambda number: int(big[number]) * windows // (count + 1), windows

@@ -9,14 +9,14 @@ from collections import defaultdict
 import numpy as np
 
 from rekindle.formats.arm64_scan import BRANCHES
-from rekindle.formats.code_scan import Bytes, Ints
+from rekindle.formats.code_scan import BYTE, Bytes, Ints
 
 MOST_INSTRUCTIONS = 20_000
 # How many bytes may lie between the test and the call.
 NEAR = 256
 # What may stand before a branch, and the first bytes of branches.
 _PREFIXES = (0xF2, 0xF3, 0x3E, 0x2E, 0x66, 0x67)
-_LEADS = np.isin(np.arange(256), (*_PREFIXES, 0xC2, 0xC3, 0xE8, 0xE9, 0xEB, 0x0F, 0xFF, *range(0x70, 0x80)))
+_LEADS = np.isin(BYTE, (*_PREFIXES, 0xC2, 0xC3, 0xE8, 0xE9, 0xEB, 0x0F, 0xFF, *range(0x70, 0x80)))
 
 
 class Roads:
@@ -116,7 +116,7 @@ def _read_branch(raw: bytes, at: int, following: int) -> tuple[str, int] | None:
         place += 1
     head = raw[place]
     if head in (0xC3, 0xC2):
-        return "return", 0
+        return "return", following
     if head in (0xE8, 0xE9):
         return ("call" if head == 0xE8 else "jump"), following + _read_signed(raw, place + 1, 4)
     if head == 0xEB:
@@ -126,7 +126,7 @@ def _read_branch(raw: bytes, at: int, following: int) -> tuple[str, int] | None:
     if head == 0x0F and raw[place + 1] & 0xF0 == 0x80:
         return "test", following + _read_signed(raw, place + 2, 4)
     # A jump through memory or a register may go anywhere: it ends what can be followed.
-    return ("return", 0) if head == 0xFF and raw[place + 1] >> 3 & 7 == 4 else None
+    return ("return", following) if head == 0xFF and raw[place + 1] >> 3 & 7 == 4 else None
 
 
 def _read_signed(raw: bytes, at: int, size: int) -> int:

@@ -5,6 +5,7 @@ chosen at run time, as dispatch does. Candidates of the scan are confirmed by de
 import bisect
 import functools
 from collections import defaultdict
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -120,21 +121,17 @@ class CodeGraph:
         """Does anything in this library ask the CPU what it can do?"""
         imports = self.library.references.imports.values()
         named = self.asking or self._state or any(self._check.search(name) for name in imports)
-        return bool(named) or self._asks_between
+        return bool(named) or any(CPUID in raw and _executes_cpuid(raw) for raw in self._code_between())
 
-    @functools.cached_property
-    def _asks_between(self) -> bool:
-        """Is CPUID in code of no function we know? Assembly often has no symbols and no unwind tables (x264)."""
+    def _code_between(self) -> Iterator[bytes]:
+        """Code of no function we know: assembly often has no symbols and no unwind tables (x264)."""
         for part in self.library.code if self._is_x86 else ():
             low, high = np.searchsorted(self.functions.start, [part.address, part.address + part.size])
             ends = np.append(part.address, np.maximum.accumulate(self.functions.end[low:high]))
             starts = np.append(self.functions.start[low:high], part.address + part.size)
             for begin, end in zip(ends[starts > ends].tolist(), starts[starts > ends].tolist(), strict=True):
                 offset = part.offset + begin - part.address
-                raw = bytes(self.library.binary.view.data[offset : offset + min(end - begin, MOST_BETWEEN)])
-                if CPUID in raw and _executes_cpuid(raw):
-                    return True
-        return False
+                yield bytes(self.library.binary.view.data[offset : offset + min(end - begin, MOST_BETWEEN)])
 
     @functools.cache  # noqa: B019 (the graph lives as long as one library's audit)
     def callers(self, number: int) -> tuple[int, ...]:
@@ -165,13 +162,10 @@ class CodeGraph:
 
     def _reads_what_askers_wrote(self, number: int) -> bool:
         """For libraries without symbols: there the variables have no names to know them by."""
-        if self.named or not self._is_x86 or not self.asking:
-            return False
-        for address in self._facts(number)[1]:
-            place = bisect.bisect_right(self._asked_variables, address) - 1
-            if place >= 0 and address < self._asked_variables[place] + FIELDS and self._may_keep(address):
-                return True
-        return False
+        asked = [] if self.named or not self._is_x86 or not self.asking else self._asked_variables
+        touched = self._facts(number)[1] if asked else ()
+        near = ((bisect.bisect_right(asked, address) - 1, address) for address in touched)
+        return any(at >= 0 and address < asked[at] + FIELDS and self._may_keep(address) for at, address in near)
 
     @functools.cached_property
     def _asked_variables(self) -> list[int]:
@@ -181,9 +175,8 @@ class CodeGraph:
 
     def _may_keep(self, address: int) -> bool:
         """A variable: no constant, no slot of an imported function, not what guards everybody's stack."""
-        if address in self.library.references.imports or address == getattr(self.library.binary, "cookie", None):
-            return False
-        return any(low <= address < high for low, high in self._variables)
+        taken = address in self.library.references.imports or address == getattr(self.library.binary, "cookie", None)
+        return not taken and any(low <= address < high for low, high in self._variables)
 
     @functools.cached_property
     def _variables(self) -> list[tuple[int, int]]:

@@ -47,13 +47,13 @@ def read_wheel(path: Path) -> tuple[list[Linked], list[str]]:
                 with tempfile.NamedTemporaryFile() as copy, wheel.open(name) as member:
                     shutil.copyfileobj(member, copy)
                     copy.flush()
-                    libraries += read_library(Path(copy.name), name.rsplit("/", 1)[-1])
+                    libraries += read_library(Path(copy.name), name.rpartition("/")[2])
     return libraries, requires
 
 
 def read_library(path: Path, base: str) -> Iterator[Linked]:
     with map_file(path) as mapped:
-        if is_elf(mapped[:4]):
+        if is_elf(mapped):
             yield Linked(file=base, **link_fields(Elf(mapped, base)))
 
 

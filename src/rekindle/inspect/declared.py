@@ -54,7 +54,7 @@ def read_declared(source: Source) -> Declared:
         declared.version = declared.version or stem[1]
         declared.tags = declared.tags or ("-".join(stem[-3:]),)
     for name in source.files:
-        if name.count("/") <= 1 and name.rsplit("/", 1)[-1] == "version.py":
+        if name.count("/") <= 1 and name.rpartition("/")[2] == "version.py":
             _read_version_file(declared, source.read(name, 1 << 16))
     return declared
 

@@ -46,7 +46,7 @@ def compare(before: WheelReport, after: WheelReport) -> WheelDiff:
     files = {library.file: library for library in before.gpu.libraries}
     for new in after.gpu.libraries:
         if old := files.get(new.file):
-            name = new.file.rsplit("/", 1)[-1]
+            name = new.file.rpartition("/")[2]
             changed(f"{name} architectures", [*old.sass, *old.ptx, *old.gfx], [*new.sass, *new.ptx, *new.gfx])
     data_of = [{data.library: data.gfx for data in report.gpu.data_files} for report in (before, after)]
     for name in sorted(data_of[0] | data_of[1]):

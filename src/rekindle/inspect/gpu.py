@@ -198,7 +198,7 @@ def find_data_files(names: Iterable[str]) -> tuple[DataFiles, ...]:
     files: dict[str, list[str]] = defaultdict(list)
     for lower in map(str.lower, names):
         for library in rocm_libraries(lower) if _ROCM_FILE.search(lower) else ():
-            files[library].append(lower.rsplit("/", 1)[-1])
+            files[library].append(lower.rpartition("/")[2])
     rows = []
     for library, bases in sorted(files.items()):
         if targets := {target for base in bases for target in _GFX.findall(base)}:

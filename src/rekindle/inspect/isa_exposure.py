@@ -91,7 +91,7 @@ class _Classifier:
     def __init__(self, library: LibraryScan, guards: Guards) -> None:
         self.library = library
         self.functions = functions = library.functions
-        self.base = library.binary.view.what.rsplit("/", 1)[-1]
+        self.base = library.binary.view.what.rpartition("/")[2]
         self.guards = guards
         # The guard that a function carries, by its name or that of its file or library.
         self.guard_of = functools.cache(lambda n: guards.find(functions.name(n), functions.file(n), self.base))
@@ -241,9 +241,7 @@ class RoutesByNames:
         """Inline code of which the linker kept the copy made for a newer CPU, for everybody. Hidden inline functions
         turn local and lose their file; one that a dispatched copy also calls came from it."""
         is_local = self.functions.named(number) and self.functions.binding(number) != GLOBAL
-        if not is_local or self.functions.file(number):
-            return False
-        guards = map(self.guard_of, self.callers(number))
+        guards = map(self.guard_of, self.callers(number) if is_local and not self.functions.file(number) else ())
         return any(guard is not None and guard.trust == "whole" for guard in guards)
 
     def is_closed(self, number: int) -> bool:

@@ -86,7 +86,7 @@ def join_links(libraries: Sequence[Library], requires: Sequence[str] = (), platf
         external=tuple(external),
         glibc=glibc,
         glibcxx=newest(library.floors.get("GLIBCXX") for library in libraries),
-        cxx_abi=abis.most_common(1)[0][0] if abis else None,
+        cxx_abi=max(abis, key=abis.__getitem__, default=None),
         manylinux_claim=platform if platform and promised_glibc(platform) else None,
         manylinux_fact=measured,
         sources=tuple(sources),
@@ -103,7 +103,7 @@ def link_findings(links: Links, platform: str | None) -> list[WheelFinding]:
 
     promised = promised_glibc(platform) if platform else None
     if promised and links.glibc and version_key(links.glibc) > version_key(promised):
-        worst = next(library.file for library in links.libraries if library.glibc == links.glibc).rsplit("/", 1)[-1]
+        worst = next(library.file for library in links.libraries if library.glibc == links.glibc).rpartition("/")[2]
         tell("manylinux-claim", f"the tag {platform} promises glibc {promised}, but {worst} needs {links.glibc}")
     for source in links.sources:
         if source.library.lower().startswith("libomp140."):

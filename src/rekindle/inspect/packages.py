@@ -50,7 +50,7 @@ def rocm_libraries(path: str) -> list[str]:
 
 def is_vendor(path: str) -> bool:
     """Is this file a library that NVIDIA or AMD publish on their own?"""
-    package: str = _row_of(path.rsplit("/", 1)[-1]).get("package", "")
+    package: str = _row_of(path.rpartition("/")[2]).get("package", "")
     return package.startswith("nvidia-") or package == "ROCm"
 
 

@@ -109,8 +109,8 @@ def open_local(path: Path) -> Source:
     if path.is_dir():
         return DirectorySource(path)
     with reading(path), path.open("rb") as file:
-        head = file.read(64)
-    if head[:4] == b"\x7fELF" or head[:2] == b"MZ":
+        head = file.read(4)
+    if head == b"\x7fELF" or head.startswith(b"MZ"):
         return FileSource(path)
     return WheelSource(lambda: path.open("rb"), path.name, _file_size(path))
 

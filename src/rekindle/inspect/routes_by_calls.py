@@ -28,7 +28,6 @@ MOST_CHAIN = 12
 MANY_OFFERED = 16
 BATCH = 64
 MOST_ASKED, MOST_BACK = 64, 4000
-MOST_AT_LOAD = 4000
 # The guard of what a library with copies for several CPUs offers by name.
 LONE_EXPORT = "exported beside copies that are chosen at run time"
 # A C++ template that is told apart by a level: its name, as compilers spell it, has this in it.
@@ -110,7 +109,7 @@ class RoutesByCalls:
     def _at_load(self) -> frozenset[int]:
         came: dict[int, int] = {}
         for _, came in climb(sorted(self.graph.started), self.by_caller.of, takes=self._always):
-            if len(came) > MOST_AT_LOAD:
+            if len(came) > MOST_BACK:
                 break
         return frozenset(came)
 
@@ -211,13 +210,10 @@ class RoutesByCalls:
     def _is_chosen(self, roads: Roads, callee: int) -> bool:
         """Is the callee one of two copies between which the caller chooses? The other lacks its instruction set."""
         size, addresses = self._size(callee), self.graph.stubs_to(callee)
-        for rival in (rival for address in addresses for rival in roads.rivals.get(address, ())):
-            other = self.graph.number_at(rival)
-            if other is None or other == callee or self.uses[callee] <= self.uses.get(other, frozenset()):
-                continue
-            if size <= MOST_RATIO * self._size(other) and self._size(other) <= MOST_RATIO * size:
-                return True
-        return False
+        rivals = (self.graph.number_at(rival) for address in addresses for rival in roads.rivals.get(address, ()))
+        others = (n for n in rivals if n is not None and not self.uses[callee] <= self.uses.get(n, frozenset()))
+        sizes = ((size, self._size(other)) for other in others)
+        return any(max(pair) <= MOST_RATIO * min(pair) for pair in sizes)
 
     def _walk(self, caller: Ints, callee: Ints) -> Ints:
         """What outside code gets to by calls and pointers; nodes after the functions are places in data."""
@@ -250,7 +246,7 @@ class RoutesByCalls:
     def pointed(self) -> Ints:
         return self._walk(*self.edges)
 
-    def _certain_way(self, number: int) -> list[int]:
+    def _certain_way(self, number: int) -> list[int] | None:
         """Callers up to where outside code enters, each of which calls the one below on every road through it."""
 
         def takes(node: int, caller: int) -> bool:
@@ -262,7 +258,7 @@ class RoutesByCalls:
                 return way_to(root, came)[1:]
             if len(came) > 64:
                 break
-        return []
+        return None
 
     def _always(self, caller: int, callee: int) -> bool:
         roads = self._roads(caller)
@@ -293,7 +289,5 @@ class RoutesByCalls:
         """Is there a function whose name differs in numbers or instruction sets only, and that lacks these?"""
         name = self.functions.name(number)[:400]
         # A hash at the end (Rust) or a file's number tells copies of nothing apart; C++ templates by a level do.
-        if _LEVEL not in name:
-            return False
-        family = self._families.get(_MARK.sub("#", name), ())
+        family = self._families.get(_MARK.sub("#", name), ()) if _LEVEL in name else ()
         return any(isa.isdisjoint(self.uses.get(other, ())) for other in family)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from rekindle.formats.code_scan import BYTE
 from rekindle.inspect.declared import LEAST_LIST, arch_lists_in, longest_list
 from rekindle.inspect.gpu import GpuTarget
 
@@ -31,7 +32,7 @@ _X86 = (b"\x48\x8b", b"\x48\x89", b"\x48\x8d", b"\x4c\x89", b"\x4c\x8b")
 _X86_SHARE = 0.005
 # The first bytes of what compilers write most for AArch64: add, ldr, str, stp, ldp, mov, adrp, bl, b, cbz …
 _ARM_FIRST = "10 14 17 34 35 36 37 39 52 54 6D 90 91 94 97 A8 A9 AA B0 B4 B5 B9 D0 D1 D2 D6 EB F0 F1 F8 F9"
-_ARM = np.isin(np.arange(256), list(bytes.fromhex(_ARM_FIRST)))
+_ARM = np.isin(BYTE, list(bytes.fromhex(_ARM_FIRST)))
 _ARM_SHARE = 0.7
 # No byte says "unknown", so two fillings are tried and where they differ nothing is known; this is put there.
 UNKNOWN = 0xFF
@@ -76,7 +77,7 @@ def whole_lists(data: bytes) -> list[tuple[GpuTarget, ...]]:
 def looks_like_code(data: bytes) -> bool:
     """Are these bytes machine code, as far as they are known?"""
     known_size = len(data) - data.count(UNKNOWN)
-    if sum(map(data.count, _X86)) > _X86_SHARE * max(known_size, 1):
+    if sum(map(data.count, _X86)) > _X86_SHARE * known_size:
         return True
     for phase in range(4):
         words = np.frombuffer(data, np.uint8)[phase : phase + (len(data) - phase) // 4 * 4].reshape(-1, 4)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from rekindle.errors import BadInput, reading
+from rekindle.formats.wheel import CHUNK
 from rekindle.host.live import LiveHost
 from rekindle.inspect.reader import DirectorySource, Source, WheelSource, open_local
 from rekindle.model.progress import Progress
@@ -136,7 +137,7 @@ def holds_wheels(target: str | Path) -> bool:
     if not path.is_file() or path.suffix.lower() == ".whl":
         return False
     with contextlib.suppress(OSError), path.open("rb") as file:
-        if file.read(4)[:2] in (b"\x7fE", b"MZ"):
+        if file.read(2) in (b"\x7fE", b"MZ"):
             return False
     import tarfile
     import zipfile
@@ -160,7 +161,7 @@ def wheels_in(path: Path) -> Iterator[tuple[str, WheelSource | BadInput]]:
     with tempfile.TemporaryDirectory(prefix="rekindle-") as folder:
         place = Path(folder) / "wheel.whl"
         for name, opener in itertools.islice(_archived_wheels(path), MOST_WHEELS):
-            label = name.replace("\\", "/").rsplit("/", 1)[-1]
+            label = name.replace("\\", "/").rpartition("/")[2]
             try:
                 with opener() as stream, place.open("wb") as file:
                     _copy_wheel(stream, file, label)
@@ -194,7 +195,7 @@ def _copy_wheel(stream: BinaryIO, file: BinaryIO, label: str) -> None:
 
     done = 0
     room = shutil.disk_usage(tempfile.gettempdir()).free
-    while piece := stream.read(1 << 20):
+    while piece := stream.read(CHUNK):
         done += len(piece)
         if done > min(MOST_BYTES, room // 2):
             raise BadInput(f"{label} is larger than what fits into {tempfile.gettempdir()}", remedy="set TMPDIR")

@@ -13,7 +13,7 @@ from rekindle.model.machine import Machine, cpu_arch, platform_of
 from rekindle.model.plan import Reason
 from rekindle.model.wheel import AxisVerdict, KeptTrials, OperatorTrial, Verdict, WheelCpu, WheelReport
 
-_WORST = {"no": 0, "partly": 1, "unknown": 2, "yes": 3}
+_WORST_FIRST = ("no", "partly", "unknown", "yes")
 
 
 def verdict_for(report: WheelReport, machine: Machine, name: str, kept: KeptTrials | None = None) -> Verdict:
@@ -33,7 +33,7 @@ def verdict_for(report: WheelReport, machine: Machine, name: str, kept: KeptTria
         *_judge_libraries(report),
         *(verdict("integrity", "no", "damaged", text, "download it again") for text in damage[:3]),
     ]
-    axes.sort(key=lambda axis: _WORST[axis.runs])
+    axes.sort(key=lambda axis: _WORST_FIRST.index(axis.runs))
     runs: bool | None = None
     if any(axis.runs == "no" for axis in axes):
         runs = False
@@ -45,7 +45,7 @@ def verdict_for(report: WheelReport, machine: Machine, name: str, kept: KeptTria
 
 
 def _judge_system(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
-    tags = [tag for text in report.tags for tag in text.rsplit("-", 1)[-1].split(".")]
+    tags = [tag for text in report.tags for tag in text.rpartition("-")[2].split(".")]
     pairs = [platform_of(tag) for tag in tags]
     platforms = {(system or "linux", processor) for system, processor in pairs if processor in ("x86_64", "aarch64")}
     arch = cpu_arch(machine.os.arch or "")

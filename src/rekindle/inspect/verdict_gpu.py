@@ -128,7 +128,7 @@ class _Card:
     ) -> None:
         self.report, self.card, self.name, self.system, self.facts = report, card, name, system, facts
         self.threads = threads
-        libraries = ((library.file.rsplit("/", 1)[-1], library.sets) for library in report.gpu.libraries)
+        libraries = ((library.file.rpartition("/")[2], library.sets) for library in report.gpu.libraries)
         self.sets = [(file, group) for file, sets in libraries for group in sets]
 
     @property
@@ -263,7 +263,7 @@ class LibraryFit(NamedTuple):
     word: Runs
     runs: int
     total: int
-    late: bool = False
+    late: bool
     picking: bool = False
     doubt: str | None = None
     setting: str | None = None
@@ -271,11 +271,8 @@ class LibraryFit(NamedTuple):
 
 def by_library(report: WheelReport) -> bool:
     """Packages other than torch, and a vendor's library by itself."""
-    if report.gpu.declared:
-        return False
-    if report.name is not None:
-        return report.name != "torch"
-    return all(is_vendor(library.file) for library in report.gpu.libraries)
+    vendors = report.name is None and all(is_vendor(library.file) for library in report.gpu.libraries)
+    return not report.gpu.declared and (vendors or report.name not in (None, "torch"))
 
 
 def picks(library: LibraryGpu) -> bool:
@@ -306,7 +303,7 @@ def _best_build(builds: Sequence[LibraryFit]) -> LibraryFit:
 
 
 def _judge_library(library: LibraryGpu, mine: Sequence[ArchSet], runs: CoverageOf) -> LibraryFit:
-    name = library.file if "*" in library.file else library.file.rsplit("/", 1)[-1]
+    name = library.file if "*" in library.file else library.file.rpartition("/")[2]
     answers = [(group, runs(group.archs)) for group in mine]
     total = sum(group.count for group in mine)
     good = [(group, coverage) for group, coverage in answers if coverage.kind in ("native", "jit")]
@@ -315,7 +312,7 @@ def _judge_library(library: LibraryGpu, mine: Sequence[ArchSet], runs: CoverageO
     other = next((coverage for _, coverage in answers if coverage.kind in ("unknown", "override")), None)
     if count == 0 and other is not None:
         setting = " ".join(f"{variable}={value}" for variable, value in other.env) if other.kind == "override" else None
-        return LibraryFit(name, "unknown", 0, total, picking=picks(library), doubt=other.text, setting=setting)
+        return LibraryFit(name, "unknown", count, total, late, picks(library), other.text, setting)
     if picks(library):
         native = sum(group.count for group, coverage in good if coverage.kind == "native")
         # The number of containers for the card that has most. Code for a single chip or family counts only where there

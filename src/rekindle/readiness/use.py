@@ -17,7 +17,7 @@ def glibc_of_machine(case: ExaminedMachine) -> Checks:
     rows = [(version, facts.release(version)) for version in facts.releases]
     wants = [(version, row.glibc[platform]) for version, row in rows if row and platform and platform in row.glibc]
     answers = [(version, libc_runs(Libc("glibc", least), have)) for version, least in wants]
-    if not answers or answers[0][1].kind == "unknown":
+    if all(answer.kind == "unknown" for _, answer in answers):
         yield Check(id="glibc", status="skip", needed_for=TO_USE, want="glibc")
         return
     if have.kind == "musl":

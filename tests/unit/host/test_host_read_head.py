@@ -21,3 +21,4 @@ def test_so_many_bytes_and_no_more(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a file without end")
 def test_a_file_without_end_is_not_read_to_its_end() -> None:
     assert read_head(Path("/dev/zero"), 9) == bytes(9)
+    assert len(read_head(Path("/dev/zero"))) == 1024 * 1024

@@ -111,6 +111,7 @@ def test_where_outside_code_enters() -> None:
     code = ASKER | {"fast": [RET]}
     assert found(marked(code, exported=["fast"])).unconditional[0].why == OPEN
     loaded = found(marked(code, started=["fast"])).unconditional[0]
+    assert loaded.at_load is False, "of names the roads are not asked, and the report says no, not null"
     assert (loaded.why, loaded.chain, loaded.address, loaded.guard) == (
         "runs when the library is loaded",
         (),

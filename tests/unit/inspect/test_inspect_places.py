@@ -90,6 +90,14 @@ def test_why_there_is_no_wheel(tmp_path: Path) -> None:
     assert chosen("demo", links) == [f"demo-1.0-{CP311}.whl"]
 
 
+@pytest.mark.parametrize(("newer", "told"), [(199, "2.0, 1.0"), (200, "2.0")])
+def test_the_versions_of_so_many_wheels_are_offered(tmp_path: Path, newer: int, told: str) -> None:
+    names = [*(f"demo-2.0-{number}-{CP311}.whl" for number in range(newer)), f"demo-1.0-{CP311}.whl"]
+    with pytest.raises(BadInput) as found:
+        chosen("demo==3", Places(indexes=(index(tmp_path, *names),)))
+    assert str(found.value) == f"demo has no wheel ==3; there are {told}"
+
+
 def test_this_machine_where_nothing_else_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 

@@ -355,7 +355,7 @@ def test_what_loading_leads_to_and_no_further(monkeypatch: pytest.MonkeyPatch) -
     made = Made(ASKER | code, started=["init"])
     at = {name: made.at(name) for name in code}
     for most, reached in ((4000, ["init", "a", "b"]), (1, ["init", "a"]), (0, ["init"])):
-        monkeypatch.setattr(rules, "MOST_AT_LOAD", most)
+        monkeypatch.setattr(rules, "MOST_BACK", most)
         one = judge(made, (), b="avx2")
         assert [name for name in code if one.runs_at_load(made.number(name), [at[name]])] == reached
 

@@ -160,19 +160,21 @@ def test_builds_for_toolkits_are_one_choice() -> None:
 def test_the_best_of_several_builds() -> None:
     words = ("no", "unknown", "partly", "yes")
     for low, high in itertools.pairwise(words):
-        rows = [LibraryFit("a", low, 1, 2), LibraryFit("b", high, 1, 2)]  # type: ignore[arg-type]
+        rows = [LibraryFit("a", low, 1, 2, False), LibraryFit("b", high, 1, 2, False)]  # type: ignore[arg-type]
         assert (_best_build(rows).name, _best_build(rows[::-1]).word) == ("b", high)
-    same = [LibraryFit(str(n), "yes", 1, 1) for n in range(MOST_NAMED)]
+    same = [LibraryFit(str(n), "yes", 1, 1, False) for n in range(MOST_NAMED)]
     assert _best_build(same).name == "0, 1, 2, 3"
-    assert _best_build([*same, LibraryFit("x", "yes", 1, 1)]).name == "0, 1, 2, 3 …"
+    assert _best_build([*same, LibraryFit("x", "yes", 1, 1, False)]).name == "0, 1, 2, 3 …"
 
 
 def test_only_so_many_are_named() -> None:
-    rows = [LibraryFit(str(n), "no", 0, 1) for n in range(MOST_NAMED)]
+    rows = [LibraryFit(str(n), "no", 0, 1, False) for n in range(MOST_NAMED)]
     assert _list_names(rows) == "0, 1, 2, 3"
     assert _list_names([*rows, rows[0]]) == "0, 1, 2, 3"
-    assert _list_names([*rows, LibraryFit("x", "no", 0, 1)]) == "0, 1, 2, 3 and 1 more"
-    assert _list_names([*rows, LibraryFit("x", "no", 0, 1), LibraryFit("y", "no", 0, 1)]).endswith("and 2 more")
+    assert _list_names([*rows, LibraryFit("x", "no", 0, 1, False)]) == "0, 1, 2, 3 and 1 more"
+    assert _list_names([*rows, LibraryFit("x", "no", 0, 1, False), LibraryFit("y", "no", 0, 1, False)]).endswith(
+        "and 2 more"
+    )
     five = [lib(f"libcufft{n}.so", ("good sm_80", 1)) for n in range(5)]
     assert "libcufft3.so" in judged(*five).text
     assert "libcufft4.so" not in judged(*five).text
