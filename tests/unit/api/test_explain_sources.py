@@ -56,6 +56,20 @@ def test_a_command_is_run_and_explained_where_it_failed(code: int) -> None:
     assert KILLED.strip() in err.getvalue().decode()
 
 
+def test_what_a_command_said_is_read_from_its_first_letter() -> None:
+    said = "RuntimeError: the gadget is upside down"
+    program = f"import sys; sys.stderr.write({said!r}); sys.exit(1)"
+    found = api.explain_command([sys.executable, "-S", "-c", program], out=io.BytesIO(), err=io.BytesIO())
+    assert found.unexplained is not None and found.unexplained.quote == said
+
+
+def test_a_rule_is_tried_on_any_source(tmp_path: Path) -> None:
+    (tmp_path / "build.log").write_text(KILLED, encoding="utf-8")
+    for source in (tmp_path / "build.log", KILLED):
+        tried = {trial.rule: trial.outcome for trial in api.explain_try("oom-killed", source).trials}
+        assert tried["oom-killed"] == "won" and tried["oom-killed/slurm"] == "did not fire"
+
+
 class Growing:
     """A log that is written by others: at each pause of who watches, what ``text`` says for that pause is added."""
 
@@ -92,6 +106,11 @@ def test_a_log_is_explained_when_it_has_rested_for_three_seconds(
     sizes = read_logs(monkeypatch)
     assert ids(api.explain_watch(log.log))[0] == "oom-killed"
     assert log.paused == [1.0] * 4 and sizes == [len(KILLED)], "one second until it is there, three of rest"
+
+
+def test_a_log_that_is_not_there_yet_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Growing(tmp_path / "build.log", monkeypatch, at9=KILLED)
+    assert ids(api.explain_watch(log.log))[0] == "oom-killed" and len(log.paused) == 13
 
 
 def test_a_log_that_goes_on_is_not_judged_before_it_rests_and_only_once_for_each_rest(
