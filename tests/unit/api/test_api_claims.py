@@ -144,5 +144,8 @@ def test_only_a_statement_can_be_signed(wheel: Path) -> None:
         (wheel.parent / "x.json").write_text(text, encoding="utf-8")
         with pytest.raises(BadInput, match="is no in-toto statement"):
             api.key_sign(wheel.parent / "x.json", "maker")
-    done = api.key_sign(state(wheel), "maker")
+    with pytest.raises(BadInput, match="there is no statement beside"):
+        api.key_sign(wheel, "maker")
+    state(wheel)
+    done = api.key_sign(wheel, "maker")
     assert done.signed == str(wheel.with_name(f"{wheel.name}.intoto.dsse.json"))
