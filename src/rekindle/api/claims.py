@@ -11,12 +11,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from rekindle.api.inspect_wheel import inspect
-from rekindle.errors import BadInput, reading
+from rekindle.errors import BadInput
 from rekindle.formats.statement import IN_TOTO, MAX_ENVELOPE_BYTES, read_statement, seal, signed_by
-from rekindle.host.files import read_head, sha256_of, write_for_user
+from rekindle.host.files import sha256_of, write_for_user
 from rekindle.host.keys import believed_keys, checker, key_folder, new_key, read_private, trust, trusted_keys
 from rekindle.model.build import BuildResults
 from rekindle.model.claims import ClaimCheck, ClaimsReport, SigningKey, SigningKeys
+from rekindle.model.document import read_bounded
 from rekindle.model.progress import Progress
 from rekindle.verify.claims import Material, compare, judge_claims
 
@@ -62,7 +63,7 @@ def verify_claims(
         checks=checks,
         # A home computer builds, signs and could be lying to itself: level 1, whatever the key.
         slsa_build_level=1 if verdict == "proven" else 0,
-        next=_next_steps(checks),
+        next=_next_steps(signature, checks),
     )
 
 
@@ -80,7 +81,7 @@ def _signature(
         raise BadInput(f"there is no file {path}", remedy="the .intoto.dsse.json beside the wheel")
     content, envelope = None, None
     try:
-        content, envelope = read_statement(read_head(path, MAX_ENVELOPE_BYTES + 1), path.name)
+        content, envelope = read_statement(read_bounded(path, MAX_ENVELOPE_BYTES, "statement"), path.name)
     except BadInput:
         if path != beside[-1]:
             raise
@@ -120,10 +121,9 @@ def _small_files(wheel: Path) -> tuple[bytes, dict[str, bytes]]:
     return version, bills
 
 
-def _next_steps(checks: Sequence[ClaimCheck]) -> tuple[str, ...]:
+def _next_steps(signature: ClaimCheck, checks: Sequence[ClaimCheck]) -> tuple[str, ...]:
     if any(check.status == "failed" for check in checks):
         return ("do not install it: what it says about itself is not so. Ask its maker, or build it yourself",)
-    signature = next(check for check in checks if check.id == "signature")
     if signature.status == "passed":
         return ()
     if "no key" in signature.detail:
@@ -164,12 +164,12 @@ def key_sign(path: Path, key: str = "rekindle", *, folder: Path | None = None) -
 def sign_statement(path: Path, key: str, *, folder: Path | None = None) -> Path:
     """``NAME.intoto.json`` becomes ``NAME.intoto.dsse.json``, as DSSE wants it."""
     remedy = "the .intoto.json beside a wheel"
-    with reading(path, remedy=remedy):
-        raw = read_head(path, MAX_ENVELOPE_BYTES)
+    raw = read_bounded(path, MAX_ENVELOPE_BYTES, "statement", remedy=remedy)
     try:
-        if "subject" not in json.loads(raw):
+        said = json.loads(raw)
+        if not isinstance(said, dict) or "subject" not in said:
             raise ValueError("it names no subject")
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{path} is no in-toto statement: {error}", remedy=remedy) from error
     private = read_private(key, folder)
     target = path.with_name(path.name.removesuffix(".json") + ".dsse.json")

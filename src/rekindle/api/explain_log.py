@@ -75,7 +75,7 @@ def explain_watch(
 ) -> Diagnosis:
     """Wait until a log that is being written rests for ``quiet`` seconds with a failure in it, then explain it
     (``where`` as for :func:`explain`). One that rests without is waited for; ``until`` ends the waiting."""
-    last_size, judged, rested = -1, -1, 0.0
+    last_size, judged, rested = None, None, 0.0
     while True:
         size = path.stat().st_size if path.exists() else 0
         rested = rested + pause if size == last_size else 0.0

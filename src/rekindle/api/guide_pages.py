@@ -26,7 +26,7 @@ def guide(name: str | None = None) -> Text:
         rows = [f"  rekindle guide {page:<13} {_read_page(page).splitlines()[0].lstrip('# ')}" for page in _CALLED]
         return Text(text="# Guides\n\n" + "\n".join(rows) + "\n")
     word = name.lower().replace(" ", "")
-    pages = {called: page for page, others in _CALLED.items() for called in (page, *others)}
+    pages = {called.replace(" ", ""): page for page, others in _CALLED.items() for called in (page, *others)}
     if page := pages.get(word) or _page_for(name):
         return Text(text=_read_page(page))
     near = difflib.get_close_matches(word, pages, n=1, cutoff=0.7)

@@ -50,9 +50,9 @@ def plan_grid(gpus: tuple[str, ...], progress: Progress) -> grid.Grid:
     for ask in sorted(asks, key=lambda ask: (ask.place, ask.python, ask.driver)):
         of_card.setdefault(ask.gpu, []).append(ask)
     answers: dict[grid.Ask, grid.PageAnswer] = {}
-    for group, answered in _ask_groups(list(of_card.values())):
+    for card, (group, answered) in zip(of_card, _ask_groups(list(of_card.values())), strict=True):
         answers.update(zip(group, answered, strict=True))
-        progress.step(len(answers), len(asks), group[0].gpu)
+        progress.step(len(answers), len(asks), card)
     return grid.fill(gpus, ((ask, answers[ask]) for ask in asks))
 
 

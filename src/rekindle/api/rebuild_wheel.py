@@ -13,15 +13,15 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from rekindle.api.build_wheels import admit_here, build_one
 from rekindle.api.source import patch_spark, source_status
 from rekindle.build.finish import compare_wheels
-from rekindle.errors import BadInput, StageFailed, reading
+from rekindle.errors import BadInput, StageFailed
 from rekindle.formats import statement as statements
-from rekindle.host.files import read_head, sha256_of
+from rekindle.host.files import sha256_of
 from rekindle.host.keys import believed_keys, checker
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.claims import Rebuilt
-from rekindle.model.document import Part, decode
+from rekindle.model.document import Part, decode, read_bounded
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
@@ -101,8 +101,7 @@ def _compare_new(
 def _read_statement(path: Path) -> tuple[statements.Statement, str]:
     """A statement, plain or in its envelope, and who signed it, in words."""
     remedy = "the .intoto.json beside a wheel"
-    with reading(path, remedy=remedy):
-        raw = read_head(path, statements.MAX_ENVELOPE_BYTES + 1)
+    raw = read_bounded(path, statements.MAX_ENVELOPE_BYTES, "statement", remedy=remedy)
     try:
         statement = statements.read_statement(raw, path.name)
     except BadInput as error:

@@ -41,10 +41,9 @@ class RekindlePlugin:
     def get_all_configs(cls) -> list[Config]:
         """Every value that a wheel may name."""
         facts = load_facts()
-        numbers = sorted({sm for kit in facts.toolkits for sm in facts.cuda.toolkit[kit].sass}, reverse=True)
         names = sorted({gfx.name for row in facts.wheels.flavour for listed in row.gfx.values() for gfx in listed})
         return [
-            Config("sm", [f"{sm.major}{sm.minor}" for sm in numbers if not sm.suffix], True),
+            Config("sm", list(_numbers()), True),
             Config("gfx", names, True),
             Config("x86_64_level", list(reversed(_levels()))),
             *(Config(isa.replace(".", "_"), ["on"]) for isa in CHOOSING),
@@ -59,13 +58,19 @@ class RekindlePlugin:
 _machine = functools.cache(this_machine)
 
 
+def _numbers() -> dict[str, Sm]:
+    """Every architecture of NVIDIA's that a toolkit compiles for, the newest first, by what a wheel calls it."""
+    facts = load_facts()
+    codes = {sm for kit in facts.toolkits for sm in facts.cuda.toolkit[kit].sass if not sm.suffix}
+    return {f"{sm.major}{sm.minor}": sm for sm in sorted(codes, reverse=True)}
+
+
 def supported_by(machine: Machine) -> list[Config]:
     """The features of a machine: code for any of its cards counts."""
-    every = next(config for config in RekindlePlugin.get_all_configs() if config.name == "sm").values
     cards = [gpu.arch for gpu in machine.gpus if isinstance(gpu.arch, Sm)]
     facts = load_facts()
-    codes = {number: Sm(int(number[:-1]), int(number[-1])) for number in every}
-    running = [num for num, code in codes.items() if any(sass_runs(code, card, None, facts) is True for card in cards)]
+    codes = _numbers().items()
+    running = [number for number, code in codes if any(sass_runs(code, card, None, facts) is True for card in cards)]
     gfx = sorted({gpu.arch.name for gpu in machine.gpus if isinstance(gpu.arch, Gfx)})
     configs = [Config("sm", running, True), Config("gfx", gfx, True)]
     if machine.os.arch in (None, "x86_64", "amd64") and machine.cpu.features:

@@ -131,7 +131,12 @@ def reformat(text: str) -> str:
     first = len(head.splitlines()) + 1
     if comments := [first + place for place, line in enumerate(rows) if line.lstrip().startswith("#")]:
         raise ValueError(f"line {comments[0]} is a comment inside the tables: put it into the row's note")
-    return head + dump(tomllib.loads(text))
+    tables = tomllib.loads(text)
+    for name, table in tables.items():
+        rows_in = table.values() if isinstance(table, dict) else table if isinstance(table, list) else ()
+        if not all(isinstance(row, dict) for row in rows_in):
+            raise ValueError(f"{name} is no table of rows")
+    return head + dump(tables)
 
 
 def _row_lines(row: Mapping[str, Any], path: str) -> list[str]:

@@ -15,6 +15,7 @@ from bare_host import BareHost
 from rekindle import api
 from rekindle.errors import BadInput, CommandFailed, MissingTool, StageFailed
 from rekindle.host.files import sha256_of
+from rekindle.host.live import LiveHost
 from rekindle.host.made import mark_made, was_made_here
 from rekindle.host.protocol import Completed
 from rekindle.model.build import BundleReport
@@ -160,3 +161,51 @@ def test_what_a_planned_build_asks_takes_the_place_of_the_general_answer(
     assert asked[0]["host"] is host and (asked[0]["python"], asked[0]["place"]) == ("3.12", Path.cwd())
     assert load(tmp_path / "machine.json", Machine).os.system == "linux"
     assert examined(host).checks == CHECKS
+
+
+def test_a_machine_is_this_one_or_the_one_given_or_the_one_of_a_capture(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[tuple[Any, dict[str, Any]]] = []
+
+    def examine(host: Any, **told: Any) -> SimpleNamespace:
+        asked.append((host, told))
+        return SimpleNamespace(examination=Examination(os=Os(system="linux")))
+
+    (tmp_path / "machine.toml").write_text('system = "windows"\nmachine = "AMD64"\n', encoding="utf-8")
+    monkeypatch.setattr(doctoring, "examine", examine)
+    host = BareHost()
+    api.doctor()
+    api.doctor(replay=tmp_path)
+    api.doctor(host, replay=tmp_path, workspace="/w", try_torch=True)
+    hosts = [host for host, _ in asked]
+    assert isinstance(hosts[0], LiveHost) and hosts[1].system == "windows" and hosts[2] is host
+    assert [(told["workspace"], told["try_torch"]) for _, told in asked] == [(None, False), (None, False), ("/w", True)]
+
+
+def test_what_a_machine_answered_is_written_where_it_is_wished(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, examined: Callable[..., Examination]
+) -> None:
+    written: list[tuple[Any, Path]] = []
+    monkeypatch.setattr(doctoring, "write_examination", lambda *told: written.append(told))
+    examined(BareHost())
+    assert written == []
+    examined(BareHost(), capture=tmp_path / "capture")
+    assert written[0][1] == tmp_path / "capture" and written[0][0].examination.checks == CHECKS
+
+
+def test_a_planned_build_is_asked_of_the_pythons_own_version_or_ours(
+    examined: Callable[..., Examination], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def checks(plan: Plan, *, python: str, **_: Any) -> tuple[Check, ...]:
+        asked.append(python)
+        return ()
+
+    monkeypatch.setattr(importlib.import_module("rekindle.api.build_wheels"), "build_checks", checks)
+    plan = Plan(answer="build", build=BuildRecipe(source="git"))
+    mark_made(plan)
+    (tmp_path / "plan.json").write_bytes(encode(plan))
+    assert examined(plan=tmp_path / "plan.json").ready == Ready(build=True, use=True)
+    assert asked == [sys.executable]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import rekindle.api.inspect_wheel  # noqa: F401
 from rekindle.errors import BadInput
+from rekindle.model.machine import Cpu
 from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyOptions
 from rekindle.model.wheel import CodeEvidence, WheelCpu, WheelReport
@@ -75,3 +77,34 @@ def test_a_cpu_nobody_knows_is_suspected_of_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys.modules["rekindle.api.inspect_wheel"], "inspect", made)
     assert audit(cpu="no such processor", wheel=Path("a.whl")) == cpu_audit.Audit()
     assert not made.asked
+
+
+def test_the_cpu_here_is_asked_for_within_seconds_and_a_named_one_not_at_all(
+    monkeypatch: pytest.MonkeyPatch, reader: Reader
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(sys.modules["rekindle.api.inspect_wheel"], "inspect", reader)
+    deadlines: list[float] = []
+
+    monkeypatch.setattr(cpu_audit, "Asking", lambda host, probe, deadline: deadlines.append(deadline))
+    monkeypatch.setattr(cpu_audit, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr(cpu_audit, "probe_cpu", lambda asking: Cpu(features=("sse4_2",)))
+    here = audit()
+    assert deadlines == [105.0]
+    assert [one.functions for one in here.suspects] == [("fresh",)], "a CPU without AVX2 is suspected"
+    old, new = (audit(cpu=cpu, wheel=Path("a.whl")).suspects for cpu in ("nehalem", "haswell"))
+    assert [one.functions for one in old] == [("fresh",)] and len(deadlines) == 1
+    assert list(new) != list(old)
+
+
+def test_the_miniature_has_none_of_the_operators_of_torch(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def usual(package: str, arch: str, features: object) -> tuple[()]:
+        asked.append(package)
+        return ()
+
+    monkeypatch.setattr(cpu_audit, "usual_suspects", usual)
+    for told in ({"wheel": Path("Spark-1.whl")}, {"wheel": Path("torch-1.whl")}, {"package": "xformers"}, {}):
+        audit(thorough=False, **told)
+    assert asked == ["spark", "torch", "xformers", "torch"]

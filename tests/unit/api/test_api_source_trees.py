@@ -128,6 +128,10 @@ def test_the_place_is_the_one_given_then_the_plans(wanted: list[tuple[Any, Path]
     source_fetch(revision="0123456789abcdef", place="git", workspace=tmp_path)
     assert [each.place for each, _ in wanted] == ["debian", "tarball", "git"]
     assert wanted[0][1] == tmp_path / "here" and wanted[2][1].name == "torch-0123456789ab"
+    (tmp_path / "plan.json").write_bytes(encode(Plan(answer="install", torch="2.6.0")))
+    source_fetch(plan=tmp_path / "plan.json", workspace=tmp_path)
+    source_fetch(workspace=tmp_path)
+    assert [each.place for each, _ in wanted[3:]] == [None, None], "a plan to install names no place"
     assert wanted[2][0].filling.cuda is None
 
 

@@ -14,7 +14,8 @@ import pytest
 from rekindle import api
 from rekindle.api.verify_torch import Audit
 from rekindle.errors import BadInput
-from rekindle.model.document import load
+from rekindle.model.document import encode, load
+from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyCheck, VerifyReport
 from rekindle.verify.target import Trial
 from tiny_wheels import make_wheel
@@ -155,3 +156,39 @@ def test_the_report_is_saved_and_told_to_what_runs_tests(runs: Runs, tmp_path: P
     assert (
         load(tmp_path / "report.json", VerifyReport) == report and "<testsuite" in (tmp_path / "junit.xml").read_text()
     )
+
+
+def test_each_kind_of_run_has_a_memory_of_its_own(runs: Runs, tmp_path: Path) -> None:
+    wheel, cache = make_wheel(tmp_path, "torch", "2.7.0"), tmp_path / "cache" / "rekindle"
+    spark = msgspec.structs.replace(GOOD, environment={"spark": "1.0"})
+    told: list[tuple[VerifyReport, dict[str, Any], str, bool]] = [
+        (GOOD, {}, "torch", False),
+        (GOOD, {"wheel": wheel, "cpu": "nehalem"}, "torch", True),
+        (spark, {"package": "spark"}, "spark", False),
+    ]
+    for report, asked, package, emulated in told:
+        runs.report = report
+        place = verifying.output.proof_place(cache, package, report.level, emulated)
+        assert not place.exists() and api.verify(**asked).since is None and place.is_file()
+        runs.report = msgspec.structs.replace(BAD, environment=report.environment)
+        since = api.verify(**asked).since
+        assert since is not None and since.worse == ("a",)
+
+
+def test_who_listens_is_told_and_nobody_need_listen(runs: Runs) -> None:
+    class Listener(Silent):
+        pass
+
+    for listener in (Listener(), None):
+        api.verify(only=("a",), progress=listener)
+    first, second = (told["progress"] for _, told in runs.seen)
+    assert isinstance(first, Listener) and isinstance(second, Silent) and not isinstance(second, Listener)
+
+
+def test_two_saved_reports_are_compared(tmp_path: Path) -> None:
+    for name, report in (("before", GOOD), ("after", BAD)):
+        (tmp_path / name).write_bytes(encode(report))
+    found = api.compare_verifications(tmp_path / "before", tmp_path / "after")
+    assert [(one.id, one.before, one.after) for one in found.worse] == [("a", "passed", "failed")]
+    back = api.compare_verifications(tmp_path / "after", tmp_path / "before")
+    assert back.worse == () and [one.id for one in back.better] == ["a"]
