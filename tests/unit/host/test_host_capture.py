@@ -107,6 +107,7 @@ def test_joining_keeps_each_question_once() -> None:
         ("bad.toml", "schema = 9\nmachine = 'x'\n", "newer Rekindle"),
         ("bad.toml", "schema = 1\n", "which machine"),
         ("bad.toml", "machine = 'x'\n[[file]]\npath = '/a'\nfrom = '../../etc/passwd'\n", "beside"),
+        ("bad.toml", "machine = 'x'\n[[file]]\npath = '/a'\nbase64 = 'aGFs*bG8='\n", "base64"),
         ("bad.toml", "machine = 'x'\n[[run]]\ncode = 0\n", "argv"),
     ],
 )

@@ -195,6 +195,8 @@ def test_a_torch_that_is_not_imported_still_names_its_cards(tmp_path: Path) -> N
     (lib / "libtorch_python.so").write_bytes(b"\0sm_xx\0 other \0sm_50 sm_60 compute_90\0gfx906\0")
     answer = ask("torch", tmp_path)
     assert answer["arch_list"] == ["sm_50", "sm_60", "compute_90"] and answer["works"] is False
+    (lib / "libtorch_python.so").write_bytes(b"\0sm_xx\0 other \0gfx\0")
+    assert ask("torch", tmp_path)["arch_list"] == []
     (tmp_path / "torch/version.py").write_text("cuda = None\n")
     assert "arch_list" not in ask("torch", tmp_path)
     (lib / "libtorch_cpu.so").write_bytes(b"no library")
