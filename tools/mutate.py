@@ -9,12 +9,15 @@ The tests are collected once. A first run notes which test goes over which line;
 forked copy of that process, which runs only the tests of that line until one fails. Errors at the level of a module
 (constants, default values) are planted on import, in a fresh copy. What was noticed once is kept in ``.mutation/`` and
 not run again while its module stays as it is. Survivors that change nothing stand in ``tools/equivalent.toml``.
+Where the system allows it, all of it runs in a process namespace of its own: with an error in what ends processes, a
+test may end every one that it can see.
 Ends with 1 if more than ``--at-most`` percent survive (with ``--rooms``: in any room). Linux only (fork).
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -78,6 +81,8 @@ class Planted:
 
 def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(argv)
+    if argv is None and not options.show and not os.environ.get("MUTATE_APART"):
+        _go_apart()
     if options.rooms:
         return _every_room(options)
     os.nice(10)  # others work on this machine too
@@ -101,6 +106,14 @@ def main(argv: list[str] | None = None) -> int:
         ROOT, [(each.path, each.mutant, each.key) for each in todo], options.tests, options.jobs, _keep
     )
     return _report(wanted, results, options.at_most)
+
+
+def _go_apart() -> None:
+    """The same command where no process but its own can be seen; it goes on as it is where that is not allowed."""
+    apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    with contextlib.suppress(OSError):
+        if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode == 0:
+            os.execvpe(apart[0], [*apart, sys.executable, *sys.argv], {**os.environ, "MUTATE_APART": "1"})
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -161,3 +162,22 @@ def test_a_test_that_looks_at_a_scripts_quotes_notices_no_error(project: Path) -
     )
     code, lines = mutate(project, module="src/pack/data", tests="tests/test_part.py")
     assert code == 1 and not any("becomes" in line for line in lines), lines
+
+
+@pytest.mark.skipif(
+    subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], capture_output=True, check=False).returncode
+    if shutil.which("unshare")
+    else True,
+    reason="no process namespace may be made here",
+)
+def test_an_error_ends_no_process_but_those_of_the_run(project: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as bystander:
+        (project / "little.py").write_text("def who(there=True): return 0 if there else 1\n")
+        (project / "test_little.py").write_text(
+            "import os, signal\nfrom little import who\n"
+            f"SEEN = os.path.exists('/proc/{bystander.pid}/stat') and {bystander.pid}\n"
+            "def test_who():\n    if who(): os.kill(SEEN or 0, signal.SIGKILL)\n"
+        )
+        mutate(project)
+        assert bystander.poll() is None
+        bystander.kill()
