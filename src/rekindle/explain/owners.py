@@ -236,7 +236,8 @@ def _is_measured(event: Event, scene: Scene) -> bool:
 def _fitting_torch(package: str, version: str, scene: Scene) -> str | None:
     """The torch a release of a companion was made for, as a specifier; None where nobody knows."""
     for row in scene.facts.packages.wheel:
-        if row.package == package and row.torch and f"{row.version}.".startswith(f"{version}."):
+        # 3.1 is 3.1.0, but 0.0.29 is none of its later builds (.post1), which are for other releases.
+        if row.package == package and row.torch and re.fullmatch(rf"{re.escape(version)}(\.\d+)*", row.version):
             return row.torch
     for pair in scene.facts.companions.companion:
         if pair.package == package and pair.torch and pair.version == version:

@@ -74,3 +74,55 @@ def test_a_model_type_names_the_release_that_has_it(model: str, release: str | N
     assert first.id == "huggingface-versions" and model in first.title
     assert (f"has it from {release} on" in first.cause) == (release is not None)
     assert first.fix[0].startswith(f"pip install -U 'transformers>={release}' (" if release else "pip install -U tran")
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "torch", "made_for"),
+    [
+        ("xformers", "0.0.31.post1", "2.9.1", "2.7.1"),
+        ("xformers", "0.0.28.post2", "2.8.0", "2.5.0"),
+        ("torchvision", "0.15.2", "2.7.1", "2.0"),
+        ("torchaudio", "2.4.0", "2.7.1", "2.4"),
+    ],
+)
+def test_a_pair_of_different_times_is_told_with_the_torch_it_was_made_for(
+    package: str, version: str, torch: str, made_for: str
+) -> None:
+    log = f"PyTorch version: {torch}\n{package} version {version}\nRuntimeError: something else went wrong\n"
+    (note,) = [each for each in diagnose([log.encode()]).matches if each.id == "packages-of-different-times"]
+    assert note.cause.startswith(f"{package} {version} was made for torch {made_for}, and the log says torch {torch}")
+    fits = f"PyTorch version: {made_for}\n{package} version {version}\nRuntimeError: something else went wrong\n"
+    assert not [each for each in diagnose([fits.encode()]).matches if each.id == "packages-of-different-times"]
+
+
+NCCL = (
+    "ImportError: /venv/lib/python3.12/site-packages/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommRegister\n"
+)
+
+
+def test_one_library_for_two_cuda_versions_is_named_with_both_packages() -> None:
+    listed = "nvidia-cublas-cu12==12.4.5.8\nnvidia-nccl-cu13==2.27.7\nnvidia-nccl-cu12==2.21.5\n"
+    best = diagnose([f"{listed}{NCCL}".encode()]).matches[0]
+    assert best.id == "cuda-library-mismatch" and "(nvidia-nccl-cu12 and nvidia-nccl-cu13)" in best.title
+
+
+def test_two_libraries_for_two_cuda_versions_do_not_overwrite_each_other() -> None:
+    listed = "nvidia-cublas-cu12==12.4.5.8\nnvidia-nccl-cu13==2.27.7\n"
+    assert diagnose([f"{listed}{NCCL}".encode()]).matches[0].id != "cuda-library-mismatch"
+
+
+@pytest.mark.parametrize(
+    ("index", "python", "today"), [("cu118", "3.13", ("cu130", "cu132")), ("cpu", None, ()), ("rocm5.6", "3.11", ())]
+)
+def test_an_index_without_wheels_for_this_python_names_those_of_today(
+    index: str, python: str | None, today: tuple[str, ...]
+) -> None:
+    log = (
+        f"Python 3.14.0\nLooking in indexes: https://download.pytorch.org/whl/{index}\n"
+        "ERROR: Could not find a version that satisfies the requirement torch (from versions: none)\n"
+        "ERROR: No matching distribution found for torch\n"
+    )
+    first = first_steps(log)[0]
+    assert (f"Use Python {python} for it" in first) is (python is not None)
+    assert ("an index of today" in first) is bool(today)
+    assert all(name in first for name in today) and not ("cpu" in first and today) and "xpu" not in first
