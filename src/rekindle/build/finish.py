@@ -26,7 +26,8 @@ from rekindle.errors import BadInput, StageFailed, reading
 from rekindle.formats.gitmodules import read_gitmodules
 from rekindle.formats.rewrite import Rewriter, member_chunks
 from rekindle.formats.statement import hide_places, render_bill, write_statement
-from rekindle.formats.wheel import CHUNK, WheelZip
+from rekindle.formats.view import CHUNK
+from rekindle.formats.wheel import WheelZip
 from rekindle.host.files import sha256_of, whole_file, write_atomically
 from rekindle.host.made import mark_made, plan_digest
 from rekindle.host.redact import without_password

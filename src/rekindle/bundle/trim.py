@@ -17,8 +17,7 @@ from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.formats.binary import open_binary
 from rekindle.formats.fatbin import Container, Entry, read_containers
-from rekindle.formats.view import Malformed
-from rekindle.formats.wheel import CHUNK
+from rekindle.formats.view import CHUNK, Malformed
 from rekindle.model.arch import Sm
 from rekindle.model.build import Trimmed
 

@@ -13,6 +13,8 @@ from typing import IO, Any, BinaryIO
 from rekindle.errors import BadInput
 
 MAX_NAME_BYTES = 64 * 1024
+# How much is read at a time: pieces that stay in the processor's cache are handled faster than large ones.
+CHUNK = 1 << 18
 
 
 class Malformed(BadInput):

@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rekindle.errors import BadInput, reading
+from rekindle.formats.view import CHUNK
 from rekindle.formats.zip_directory import Damaged, check_count, crc32, raw_inflater
 
-# Pieces that stay in the processor's cache inflate faster than large ones.
-CHUNK = 1 << 18
 MAX_PIECE = 1 << 23
 MAX_SMALL = 64 << 20
 # Real CUDA wheels inflate 2 to 4 times, their largest library holds under 3 GiB.

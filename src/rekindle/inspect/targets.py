@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from rekindle.errors import BadInput, reading
-from rekindle.formats.wheel import CHUNK
+from rekindle.formats.view import CHUNK
 from rekindle.host.live import LiveHost
 from rekindle.inspect.reader import DirectorySource, Source, WheelSource, open_local
 from rekindle.model.progress import Progress
